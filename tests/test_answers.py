@@ -14,7 +14,6 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers, together
 from tipbench.report.answer_kinds import KINDS
-from tipbench.report.front import workloads
 from tipbench.report.measure import effects
 from tipbench.report.results import results
 from tipbench.tip.pair import TOGETHER, Claim
@@ -478,12 +477,7 @@ def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() ->
     said = together(of_run)
     assert list(said) == [made.workload]
     assert said[made.workload].startswith("amp + compile-modes: Training 1.35x [1.2")
-    assert (
-        "], a step 2.00 ms -> 1.48 ms (without amp 1.11x, without compile-modes 1.82x), against the job as it is"
-        in said[made.workload]
-    )
-    (workload,) = workloads([made], said, lambda tip: f"{tip}.md")
-    assert (workload["together"], workload["evidence"]) == (said[made.workload], "together.md")
+    assert "], a step 2.00 ms -> 1.48 ms (without amp 1.11x, without compile-modes 1.82x)" in said[made.workload]
 
 
 def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_beside() -> None:
@@ -492,13 +486,7 @@ def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_b
     second = replace(first, pair="Photos", variants=info("Photos", ["optimized", *ways]).variants)
     brings = dict.fromkeys(("optimized", *ways), GAIN)
     of_run = results(run([measured(first, brings), measured(second, brings)]))
-    (workload,) = workloads([], together(of_run), lambda tip: f"{tip}.md")
-    texts, photos = workload["together"].split("; ")[:2]
+    (said,) = together(of_run).values()
+    texts, photos = said.split("; ")[:2]
     assert texts.startswith("amp: Text 1.35x [")
     assert photos.startswith("amp + channels-last: Photos 1.35x [")
-
-
-def test_a_row_says_in_which_jobs_the_tip_pays_and_in_which_it_costs() -> None:
-    (made,) = answers(results(run([job("A", GAIN), job("B", LOSS)])))
-    ((row,),) = (workload["rows"] for workload in workloads([made], {}, lambda tip: tip))
-    assert [words.split(" 1.")[0].split(" 0.")[0] for words in row["gain"].split("; ")] == ["pays in A", "costs in B"]

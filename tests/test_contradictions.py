@@ -13,9 +13,8 @@ import pytest
 from tests.made_up import info, measured, run, tip
 from tipbench.records import store
 from tipbench.records.record import Record
-from tipbench.report import front
 from tipbench.report.answer import Answer, answers
-from tipbench.report.answer_kinds import ACTS, DO_NOT
+from tipbench.report.answer_kinds import ACTS, DO_NOT, WORKLOADS
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.report.ways import AS_IT_IS, Way
@@ -58,25 +57,22 @@ class Against:
         return bool({*words & libraries(use.do)} or any(settings(way.do) & advised for way in self.ways))
 
 
-def advised_against(made: Sequence[Answer], shown: Mapping[str, Any]) -> Iterator[Against]:
-    """From a workload of the page."""
-    for title, _, text in shown["lines"].get(DO_NOT, ()):
-        (answer,) = (answer for answer in made if answer.title == title)
-        yield Against(title, text, answer.ways[:1])
-    for row in shown["harmful"]:
-        ways = [way for answer in made if answer.title == row["title"] for way in answer.harmful]
-        yield Against(row["title"], f"{row['name']} {row['against']}", [way for way in ways if way.name == row["name"]])
+def advised_against(made: Sequence[Answer]) -> Iterator[Against]:
+    """What the page of these answers says not to do."""
+    for answer in made:
+        for way in (*answer.ways[: answer.kind == DO_NOT], *answer.harmful):
+            yield Against(answer.title, f"{way.name} {way.against or AS_IT_IS}", [way])
 
 
 def contradictions(rows: Sequence[Result]) -> list[tuple[str, str]]:
     """(title of a tip to follow, title of one that is advised against) on the page of a run."""
     listed, every = [], answers(rows)
-    for shown in front.workloads(every, {}, str):
-        made = [answer for answer in every if answer.workload == shown["name"]]
+    for workload in WORKLOADS:
+        made = [answer for answer in every if answer.workload == workload]
         uses = [
             (answer.title, way) for answer in made if answer.kind in ACTS for way in (answer.ways[0], *answer.others)
         ]
-        against = list(advised_against(made, shown))
+        against = list(advised_against(made))
         listed += [(title, each.title) for title, way in uses for each in against if each.contradicts(way)]
     return listed
 

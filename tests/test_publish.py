@@ -128,7 +128,7 @@ def test_from_results_to_a_wiki(
     stored(tmp_path / "results", on("a"))
     assert publish(wiki, "--dry-run") == 0
     shown, messages = capsys.readouterr()
-    assert "# PyTorch tuning tips on AMD EPYC (Zen 4), 2 cores" in shown
+    assert "# What to change in PyTorch code on AMD EPYC (Zen 4), 2 cores" in shown
     assert messages.endswith("dry run: 3 pages would be written; nothing was sent\n")
     assert commits(wiki) == 1
     assert publish(wiki) == 0

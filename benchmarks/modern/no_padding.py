@@ -61,7 +61,7 @@ def rows(module: nn.Module, inputs: Any, output: Any) -> int:
 
 TIP = Tip(
     id="no-padding",
-    title="Pack sequences of different lengths instead of padding them",
+    title="Pack sequences instead of padding them",
     do=(
         "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
         "lengths = [len(sequence) for sequence in sequences]\n"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tipbench.engine.checks import failed_by_chance, measurable
 from tipbench.records.record import PairInfo, Record
+from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import CONTROL
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import undecided
@@ -13,13 +14,6 @@ from tipbench.verdict.verdict import undecided
 FIRST = 1
 """Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
 launches of every pair")."""
-
-EARLY = (
-    "channels-last", "amp", "sdpa", "no-grad", "tensor-cores", "cuda-graphs", "fused-optimizer", "pin-memory",
-    "openmp-threads", "compile-modes", "async-loading", "allocator",
-)  # fmt: skip
-"""Tips whose whole jobs come first: those that guides name first, that few jobs have followed already, and that brought
-5 % and more in the stored runs, or cost as much; the soonest measured first. A short run reaches few others."""
 
 OF_A_CONTROL = 6
 """Most launches of a control before all else is decided: as a rule two identical sides never are."""
@@ -30,13 +24,15 @@ UNKNOWN_BYTES = 3 << 29
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """One pair of each tip that can run here, a whole job if it has one, because readers want its result first: those
-    of EARLY before all others."""
+    of FOREMOST before all others."""
     first: dict[str, PairInfo] = {}
     for info in sorted(pairs, key=lambda info: info.scale != "macro"):
         if not info.why:
             first.setdefault(info.tip["id"], info)
     chosen = [info for info in pairs if info is first.get(info.tip["id"])]
-    return sorted(chosen, key=lambda info: EARLY.index(info.tip["id"]) if info.tip["id"] in EARLY else len(EARLY))
+    return sorted(
+        chosen, key=lambda info: FOREMOST.index(info.tip["id"]) if info.tip["id"] in FOREMOST else len(FOREMOST)
+    )
 
 
 def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:

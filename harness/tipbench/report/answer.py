@@ -32,10 +32,11 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
+from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import MEMORY_KINDS, Key, Result
-from tipbench.report.ways import AS_IT_IS, Way, lead_of, named, ways_of
+from tipbench.report.ways import Way, lead_of, named, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
-from tipbench.tip.wording import seconds, size
+from tipbench.tip.wording import job_words, seconds, size
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
@@ -133,8 +134,8 @@ def _of_members(answer: Answer) -> str:
     }
     left_out = ", ".join(f"without {name} {way.extreme}" for name, way in members.items() if way.extreme)
     gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
-    price = f"; price: {answer.price}" if answer.price else ""
-    return f"{gains}{f' ({left_out})' if left_out else ''}, against {AS_IT_IS}{price}"
+    price = "" if answer.price in ("", NOT_MEASURED) else f"; price: {answer.price}"
+    return f"{gains}{f' ({left_out})' if left_out else ''}{price}"
 
 
 def _before_and_after(gain: Gain) -> str:
@@ -145,7 +146,7 @@ def _before_and_after(gain: Gain) -> str:
         sides.append(f"a step {seconds(result.step_s)} -> {seconds(result.step_s / result.speedup)}")
     if result.memory_sides:
         sides.append("{} {} -> {}".format(MEMORY_KINDS[result.memory_kind], *map(size, result.memory_sides)))
-    return ", ".join([gain.words, *sides])
+    return ", ".join([f"{job_words(gain.pair)} {gain.brought}", *sides])
 
 
 def _all_answers(rows: Sequence[Result]) -> list[Answer]:

@@ -1,106 +1,315 @@
-"""What the first page of a run says of the answers: a table a workload, and the tips that ask for nothing in lines."""
+"""The first page of a run, before it is rendered: one table of changes, how to write each, and the rest in lines."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
 
 from tipbench.report.answer import Answer
-from tipbench.report.answer_kinds import ACTS, DEPENDS, DO_NOT, IMPOSSIBLE, KINDS, SMALL, WORKLOADS
+from tipbench.report.answer_kinds import (
+    ALONE,
+    DEPENDS,
+    DO_NOT,
+    IMPOSSIBLE,
+    UNCLEAR,
+    USE,
+    USE_IF,
+)
 from tipbench.report.gain import Gain
-from tipbench.report.ways import AS_IT_IS, Way
-from tipbench.tip.pair import TOGETHER
+from tipbench.report.price import LIVE_MARGIN
+from tipbench.report.questions import COLUMNS, Line, kind_of_work, questions
+from tipbench.report.result import Result
+from tipbench.report.ways import Way
+from tipbench.tip.guide import FOREMOST
+from tipbench.tip.pair import Claim
+from tipbench.tip.wording import change, job_words
 
-SHORT = 6
-"""Most lines that a cell shows of what to write. It holds no indentation."""
+RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
+"""Claims about whole trainings, which were counted with the suite: no number of this machine."""
 
+MOST = 15
+"""Rows of the table."""
 
-def count(made: Sequence[Answer]) -> dict[str, Any]:
-    """How many tips were tried, and how many answers are of which kind; tips that cannot be tried here apart."""
-    tried = [answer for answer in made if answer.kind != IMPOSSIBLE]
-    counted = Counter(answer.kind for answer in tried)
-    shown = {kind: f"{kind} x %" if kind == SMALL else kind for kind in KINDS}
-    return {
-        "tried": len({answer.tip for answer in tried}),
-        "kinds": [f"{counted[kind]} {words}" for kind, words in shown.items() if counted[kind]],
-        "answers": len(tried),
-        "impossible": len({answer.tip for answer in made} - {answer.tip for answer in tried}),
-    }
+SHOWN = 6
+"""Changes of the table whose code the page shows; the pages of all others have theirs."""
 
+LONG_CODE, LONG_CONDITION = 8, 36
+"""Most lines of code, and characters of a condition in the table, that the page shows; the tip's page has all."""
 
-def workloads(
-    made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]
-) -> list[dict[str, Any]]:
-    """By workload: rows with something to write, by kind the other answers in a line each, and what the tips bring
-    together."""
-    listed = []
-    for workload in WORKLOADS:
-        of_workload = [answer for answer in made if answer.workload == workload and answer.kind != IMPOSSIBLE]
-        lines: dict[str, list[tuple[str, str, str]]] = {}
-        for answer in of_workload:
-            if answer.kind not in ACTS:
-                lines.setdefault(answer.kind, []).append((answer.title, address(answer.tip), _in_brackets(answer)))
-        rows = [row for answer in of_workload if answer.kind in ACTS for row in _rows(answer, address(answer.tip))]
-        harmful = [_harmful(answer.title, way, address(answer.tip)) for answer in of_workload for way in answer.harmful]
-        if of_workload or workload in together:
-            evidence = address(TOGETHER) if workload in together else ""
-            of_all = {"together": together.get(workload, ""), "evidence": evidence}
-            listed.append({"name": workload, "rows": rows, "lines": lines, "harmful": harmful, **of_all})
-    return listed
+GRADES = SURE, LIKELY, VARIES, COSTS = "sure", "likely", "depends", "costs"
+"""What the table says of a change, in its order: at 99.5 %, at 95 %, it pays in some jobs alone, it costs."""
 
 
-def _rows(answer: Answer, address: str) -> list[dict[str, str]]:
-    """What the table says of an answer: a row for the way that it is about, and one for each other way that pays."""
-    lead, *_ = answer.ways
-    head = {"title": answer.title, "address": address, "when": answer.when}
-    cell = answer.answer.replace(f"{answer.kind} {answer.when}", answer.kind) if answer.when else answer.answer
-    gains = [_with_word(gain) if lead.kind == DEPENDS else gain.words for gain in lead.gains]
-    gain = "; ".join([*gains, *answer.remarks])
-    rows = [{**head, "answer": f"or: {cell}" if answer.rival else cell, **_cells(answer.do, gain, lead)}]
-    others = [
-        {
-            **head,
-            "answer": f"or: {way.name}" if way.name else "or",
-            **_cells(way.do, "; ".join(gain.words for gain in way.gains), way),
-        }
-        for way in answer.others
-    ]
-    return [*rows, *others]
+Group = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""By words, (id, address) of the tips that they are said of."""
 
 
-def _with_word(gain: Gain) -> str:
-    """What the way brings in one of the jobs that it depends on."""
-    word = {"gain": "pays in ", "loss": "costs in "}.get(gain.state, "")
-    return f"{word}{gain.words}"
+@dataclass(frozen=True)
+class Cell:
+    """What a change brings in one kind of work. strong: the number, if it is a gain; rest: what follows it."""
+
+    strong: str = ""
+    rest: str = ""
 
 
-def _cells(do: str, gain: str, way: Way) -> dict[str, str]:
-    lines = do.split("\n")
-    is_short = len(lines) <= SHORT and not any(line.startswith(" ") for line in lines)
-    further = "" if is_short else f"{len(lines)} lines, on the tip's page"
-    against = way.against or AS_IT_IS
-    return {"do": do if is_short else "", "further": further, "gain": gain, "against": against, "price": way.price}
+@dataclass(frozen=True)
+class Row:
+    """A change in the table.
+
+    Attributes:
+        grade: one of GRADES.
+        title, address: of the tip.
+        cells: one for each column.
+        memory: of live tensors; empty if not measured.
+        only_if: the condition, cut where it is long.
+    """
+
+    grade: str
+    title: str
+    address: str
+    cells: tuple[Cell, ...]
+    memory: Cell
+    only_if: str
 
 
-def _harmful(title: str, way: Way, address: str) -> dict[str, str]:
-    """A way not to be written, with what it was measured against: another tip may pay that has a part of it."""
-    costs = next(gain.words for gain in way.gains if gain.state == "loss")
-    return {"title": title, "address": address, "name": way.name, **_cells(way.do, costs, way)}
+@dataclass(frozen=True)
+class Change:
+    """How to make a change, and what it brings.
+
+    Attributes:
+        title, address: of the tip.
+        code: what to write, block by block; of a long one nothing but the line that says where it is.
+        facts: a line each.
+    """
+
+    title: str
+    address: str
+    code: tuple[str, ...]
+    facts: tuple[str, ...]
 
 
-def _in_brackets(answer: Answer) -> str:
-    """What is said of an answer that asks for nothing."""
-    what = answer.gain if answer.answer == answer.kind else f"{answer.answer}: {answer.gain}"
-    against = answer.against or (AS_IT_IS if answer.kind == DO_NOT else "")
-    way = answer.ways[0].name if answer.kind == DO_NOT and answer.ways else ""
-    return f"{f'{way}: ' if way else ''}{what}{f', against {against}' if against else ''}"
+@dataclass(frozen=True)
+class Front:
+    """What the first page says of the answers.
+
+    Attributes:
+        summary: the bottom line.
+        columns: heads of the columns of `Row.cells`.
+        rows: of the table.
+        changes: the first of the table.
+        further: rows that the table has no room for.
+        questions: what people ask, answered in a line.
+        little: by what is said of them, tips.
+        open, recipes: tips in a line each.
+        avoid: ways that cost.
+        together: what tips bring together, a line each.
+        impossible: by why they cannot be tried here, tips.
+    """
+
+    summary: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    changes: tuple[Change, ...]
+    further: tuple[Row, ...]
+    questions: tuple[Line, ...]
+    little: Group
+    open: tuple[Line, ...]
+    recipes: tuple[Line, ...]
+    avoid: tuple[Line, ...]
+    together: tuple[str, ...]
+    impossible: Group
 
 
-def impossible(made: Sequence[Answer], address: Callable[[str], str]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """By why they cannot be tried here, (title, address) of tips."""
-    by_reason: dict[str, list[tuple[str, str]]] = {}
+def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]) -> Front:
+    """together: as `answer.together` has it. address: of a tip's page."""
+    of_tip: dict[str, list[Answer]] = {}
     for answer in made:
-        if answer.kind == IMPOSSIBLE:
-            by_reason.setdefault(answer.gain, []).append((answer.title, address(answer.tip)))
-    return list(by_reason.items())
+        of_tip.setdefault(answer.tip, []).append(answer)
+    recipes = [answer for answer in made if answer.claim in RECIPES and answer.kind not in (UNCLEAR, IMPOSSIBLE)]
+    timed = [answer for answer in made if answer.claim not in RECIPES]
+    graded = [(grade, answers) for answers in of_tip.values() if (grade := _grade(answers))]
+    graded.sort(key=lambda pair: _place(*pair))
+    shown = [workload for workload in COLUMNS if any(a.workload == workload for _, answers in graded for a in answers)]
+    rows = [_row(grade, answers, shown, address) for grade, answers in graded]
+    little = [answer for answer in timed if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT, UNCLEAR, IMPOSSIBLE)]
+    return Front(
+        summary=_summary(made, rows),
+        columns=tuple(COLUMNS[workload] for workload in shown),
+        rows=tuple(rows[:MOST]),
+        changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
+        further=tuple(rows[MOST:]),
+        questions=tuple(questions(made, address)),
+        little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
+        open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
+        recipes=tuple(Line(a.title, address(a.tip), a.answer, tuple(_gains(a.gains))) for a in recipes),
+        avoid=tuple(Line(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
+        together=tuple(f"{COLUMNS.get(workload, workload)}: {words}" for workload, words in together.items()),
+        impossible=_grouped(
+            # The tip's page has all of its reasons.
+            (re.split(r"; | \(remedy", answer.gain)[0], answer.tip, address(answer.tip))
+            for answer in made
+            if answer.kind == IMPOSSIBLE
+        ),
+    )
+
+
+def _grade(answers: Sequence[Answer]) -> str:
+    """Of a tip in the table; empty if it is not in it."""
+    timed = [answer for answer in answers if answer.claim not in RECIPES]
+    pays = [answer for answer in timed if answer.kind in (USE, USE_IF)]
+    if pays:
+        return SURE if any(_is_sure(answer) for answer in pays) else LIKELY
+    kinds = {answer.kind for answer in timed}
+    return VARIES if DEPENDS in kinds else COSTS if DO_NOT in kinds else ""
+
+
+def _place(grade: str, answers: Sequence[Answer]) -> tuple[int, bool, float]:
+    """In the table: those that guides name first before others, then by what they bring."""
+    return GRADES.index(grade), answers[0].tip not in FOREMOST, -max(answer.brings for answer in answers)
+
+
+def _is_sure(answer: Answer) -> bool:
+    gains = [gain for gain in answer.gains if gain.state == "gain"]
+    return 2 * sum(gain.effect.is_sure for gain in gains) >= len(gains)
+
+
+def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: Callable[[str], str]) -> Row:
+    by_workload = {answer.workload: answer for answer in answers}
+    cells = tuple(_cell(by_workload[workload]) if workload in by_workload else Cell() for workload in shown)
+    about = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)] or answers
+    when = next((answer.when for answer in about if answer.when), "")
+    first = about[0]
+    title = f"not: {first.title}" if grade == COSTS else first.title
+    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when))
+
+
+def _cell(answer: Answer) -> Cell:
+    gains = [gain for gain in answer.gains if gain.effect.mean is not None]
+    if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or not gains:
+        return Cell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
+    if answer.claim == Claim.LEANER:
+        return Cell(rest=_time_of([gain.effect.row for gain in gains]))
+    once = "once " if answer.claim == Claim.SOONER else ""
+    if answer.kind in (USE, USE_IF):
+        gains = [gain for gain in gains if gain.state == "gain"]
+    means = [gain.effect.mean for gain in gains if gain.effect.mean]
+    ratios = [math.exp(mean.mean) for mean in means]
+    low, high = (math.exp(end) for end in means[0].interval())
+    first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
+    number = f"{least}-{most}x" if len(ratios) > 1 else f"{first}x"
+    brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
+    return Cell(rest=f"costs: {number}") if answer.kind == DO_NOT else Cell(f"{once}{number}", brackets)
+
+
+def _alike(*ratios: float) -> list[str]:
+    """With as many digits as the smallest of them needs: 1.05, but 1.4."""
+    digits = 2 if min(ratios) < 1.195 else 1 if max(ratios) < 9.95 else 0
+    return [f"{ratio:.{digits}f}" for ratio in ratios]
+
+
+def _time_of(rows: Sequence[Result]) -> str:
+    """What a tip that saves memory costs in time."""
+    factors = [1 / row.speedup for row in rows if row.speedup]
+    if not factors:
+        return ""
+    return f"takes {_alike(max(factors))[0]}x as long" if max(factors) > 1.01 else "same"
+
+
+def _memory(answers: Iterable[Answer]) -> Cell:
+    sides = [
+        (answer, gain.effect.row.memory_sides)
+        for answer in answers
+        for gain in answer.gains
+        if gain.effect.row.memory_sides and all(gain.effect.row.memory_sides)
+    ]
+    if not sides:
+        return Cell()
+    answer, (before, after) = max(sides, key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
+    if abs(after / before - 1) < LIVE_MARGIN:
+        return Cell(rest="same")
+    return Cell(change(before, after)) if answer.claim == Claim.LEANER else Cell(rest=change(before, after))
+
+
+def _short(when: str) -> str:
+    if len(when) <= LONG_CONDITION:
+        return when
+    return f"{shorten(re.split(r'[:,(]', when)[0], LONG_CONDITION, placeholder='')} ..."
+
+
+def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> Change:
+    pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
+    code = tuple(dict.fromkeys(answer.do for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE))
+    facts = [fact for answer in pays for fact in _facts(answer)]
+    if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
+        facts.append("What to write is longer: it stands on the page of this change.")
+    return Change(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
+
+
+def _facts(answer: Answer) -> Iterator[str]:
+    if answer.when:
+        yield f"Only if {answer.when}."
+    yield from _gains(answer.gains)
+    if answer.against:
+        yield f"Against {answer.against}."
+    if answer.price:
+        yield f"Price: {answer.price}."
+    yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
+    if answer.rival:
+        yield f"In place of it: {answer.rival}. Only one of them can be followed."
+    for way in answer.others:
+        yield f"Or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}."
+    for way in answer.harmful:
+        yield f"Not {_avoided(way)}."
+
+
+def _gains(gains: Iterable[Gain]) -> Iterator[str]:
+    return (f"{job_words(gain.pair)} {gain.brought}" for gain in gains)
+
+
+def _little(answer: Answer) -> str:
+    operations = f": {'; '.join(_gains(answer.gains))}" if answer.kind == ALONE else ""
+    return f"{answer.answer} in {kind_of_work(answer.workload)}{operations}"
+
+
+def _open(answer: Answer, address: str) -> Line:
+    below = tuple([*_gains(answer.gains), *answer.remarks] or [answer.gain])
+    return Line(answer.title, address, kind_of_work(answer.workload), below)
+
+
+def _to_avoid(answer: Answer) -> list[Way]:
+    if answer.workload not in COLUMNS:
+        return []  # an operation alone
+    return [way for way in answer.ways if way.kind == DO_NOT] if answer.kind == DO_NOT else answer.harmful
+
+
+def _avoided(way: Way) -> str:
+    costs = next(gain for gain in way.gains if gain.state == "loss")
+    return f"{way.name or 'as the guide words it'}: {next(_gains([costs]))}"
+
+
+def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
+    tried = {answer.tip for answer in made if answer.kind != IMPOSSIBLE}
+    counts = {grade: sum(row.grade == grade for row in rows) for grade in GRADES}
+    still_open = {answer.tip for answer in made if answer.kind == UNCLEAR}
+    parts = [
+        f"{counts[SURE]} changes pay for sure" if counts[SURE] != 1 else "1 change pays for sure",
+        *([f"{counts[LIKELY]} likely"] if counts[LIKELY] else []),
+        *([f"{counts[VARIES]} in some jobs"] if counts[VARIES] else []),
+        *([f"{counts[COSTS]} cost{'s' * (counts[COSTS] == 1)}"] if counts[COSTS] else []),
+        *([f"{len(still_open)} {'is' if len(still_open) == 1 else 'are'} open"] if still_open else []),
+    ]
+    if not tried:
+        return "No tip was tried."
+    skipped = len({answer.tip for answer in made} - tried)
+    return f"Of {len(tried)} tips tried, {', '.join(parts)}{f'; {skipped} cannot be tried here' if skipped else ''}."
+
+
+def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
+    """tips: words, tip and address."""
+    by_words: dict[str, list[tuple[str, str]]] = {}
+    for words, tip, address in tips:
+        by_words.setdefault(words, []).append((tip, address))
+    return tuple((words, tuple(of_words)) for words, of_words in by_words.items())

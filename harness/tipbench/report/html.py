@@ -29,15 +29,17 @@ from tipbench.report.palette import PALETTE
 
 KINDS = {
     "faster": "good",
+    "sure": "good",
+    "likely": "good",
     "use it": "good",
     "use it if": "good",
     "faster alone": "good",
-    "or": "good",
     "no difference": "same",
     "at most": "same",
     "already the default": "same",
     "slower": "bad",
     "don't": "bad",
+    "costs": "bad",
     "failed": "bad",
     "depends": "open",
     "inconclusive": "open",

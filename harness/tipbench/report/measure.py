@@ -15,6 +15,9 @@ from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import better_score, product
 
+CERTAIN = 0.995
+"""Probability of a gain from which on it is called sure; from `SURE` on it is likely."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -56,6 +59,11 @@ class Effect:
     @cached_property
     def mean(self) -> Mean | None:
         return pooled(self.means, self.measure.spread) if self.means else None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a gain is one at 99.5 %; one that is read or counted is."""
+        return self.state.word == "gain" and (self.mean is None or self.mean.above(self.measure.margin) >= CERTAIN)
 
     @property
     def may_cost(self) -> bool:

@@ -19,19 +19,19 @@ from tipbench.machine.controls import kept_heap
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
-from tipbench.report import front, markdown
+from tipbench.report import markdown
 from tipbench.report.answer import answers, together
 from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
+from tipbench.report.front import front
 from tipbench.report.html import ANCHORS
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
-from tipbench.report.measure import effects
 from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts
 from tipbench.suite.source import SHARED
-from tipbench.tip.pair import CONTROL
+from tipbench.tip.pair import CONTROL, TOGETHER
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
 
@@ -88,23 +88,22 @@ def pages(
     controls = tips.pop(CONTROL, [])
     names = _page_names(tips)
     made = answers(rows)
-    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made, effects(rows))), sweeps.drawings(rows)
+    jobs, curves = whole_jobs.drawing(whole_jobs.bars(made)), sweeps.drawings(rows)
 
     def address(name: str) -> str:
         return "" if layout.below is None else f"{layout.below}{name}.md"
 
     of_run = _run(run)
-    title = plain(f"PyTorch tuning tips on {machine_words(run.machine)}")
+    title = plain(f"What to change in PyTorch code on {machine_words(run.machine)}")
     first = markdown.render(
         "run.md.j2",
         title=title,
         run=of_run,
-        count=front.count(made),
+        front=front(made, together(rows), lambda tip: address(names[tip])),
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        workloads=front.workloads(made, together(rows), lambda tip: address(names[tip])),
-        impossible=front.impossible(made, lambda tip: address(names[tip])),
         folder=layout.below,
+        together=address(names[TOGETHER]) if TOGETHER in names else "",
         figures=jobs,
         whole_run=address(WHOLE_RUN),
     )

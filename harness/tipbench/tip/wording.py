@@ -126,3 +126,9 @@ def _three(value: float) -> str:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.3g}")))))
     return f"{value:,.{digits}f}"
+
+
+def job_words(pair: str) -> str:
+    """`GPTTraining` as "GPT training"."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", pair).replace("Res Net", "ResNet").split()
+    return " ".join([*words[:1], *(word if word.isupper() or "ResNet" in word else word.lower() for word in words[1:])])

@@ -1,0 +1,112 @@
+"""What people ask of a machine, answered in a line each from its answers, or with the command that would tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tipbench.report.answer import Answer
+from tipbench.report.answer_kinds import (
+    ACTS,
+    DO_NOT,
+    IMPOSSIBLE,
+    INFERENCE,
+    ONE_GPU,
+    OTHER,
+    SEVERAL,
+    TRAINING,
+    UNCLEAR,
+)
+from tipbench.report.gain import Gain
+from tipbench.tip.pair import Claim
+from tipbench.tip.wording import change, job_words, percent
+
+COLUMNS = {
+    TRAINING: "training",
+    INFERENCE: "inference",
+    ONE_GPU: "one GPU",
+    SEVERAL: "several processes",
+    OTHER: "other jobs",
+}
+"""By workload, the head of its column."""
+
+QUESTIONS = {
+    "How many workers for loading?": ("async-loading",),
+    "Which batch size?": ("batch-size",),
+    "Is compiling worth it?": ("compile-modes",),
+    "bfloat16 or float16?": ("amp",),
+    "TF32?": ("tensor-cores",),
+    "channels_last?": ("channels-last",),
+    "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
+    "Which allocator?": ("allocator",),
+    "Why is the first step slow?": ("regional-compile", "ahead-of-time"),
+    "What do several GPUs bring?": ("ddp-not-dp",),
+}
+"""By question, the tips that answer it."""
+
+CHANGES_RESULTS, SAVES_MEMORY = "Does bfloat16 change my results?", "What saves memory, and at what price?"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A tip in one line, with lines below it."""
+
+    title: str
+    address: str
+    words: str
+    below: tuple[str, ...] = ()
+
+
+def kind_of_work(workload: str) -> str:
+    return COLUMNS.get(workload, "operations alone")
+
+
+def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[Line]:
+    """A line a question. Of a tip that this machine cannot try nothing is asked."""
+    unknown: dict[str, tuple[str, ...]] = {}
+    impossible = {answer.tip for answer in made if answer.kind == IMPOSSIBLE}
+    for question, tips in QUESTIONS.items():
+        answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
+        if answers:
+            yield Line(question, address(answers[0].tip), "", tuple(map(_brief, answers)))
+        elif impossible.isdisjoint(tips):
+            unknown[question] = tips
+    for answer in (answer for answer in made if answer.tip == "amp" and answer.gains):
+        equal, job = answer.gains[0].effect.row.equal, job_words(answer.gains[0].pair)
+        errors = equal.get("error"), equal.get("baseline_error")
+        if isinstance(errors[0], float) and isinstance(errors[1], float):
+            words = f"outputs of {job} are {percent(errors[0])} off, those in float32 {errors[1]:.1g} of their largest."
+            yield Line(CHANGES_RESULTS, address(answer.tip), words)
+        break
+    savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
+    if savers:
+        yield Line(SAVES_MEMORY, address(savers[0].tip), "", tuple(map(_saved, savers)))
+    if unknown:
+        names = " ".join(tip for tips in unknown.values() for tip in tips)
+        yield Line("", "", f"`tipbench run {names}` would tell: {' '.join(unknown)}")
+
+
+def _brief(answer: Answer) -> str:
+    where = kind_of_work(answer.workload)
+    if answer.kind == UNCLEAR:
+        return f"open in {where}"
+    if answer.kind not in (*ACTS, DO_NOT):
+        return f"{answer.answer} in {where}"
+    lead = answer.ways[0]
+    workers = re.search(r"num_workers=(\d+)", lead.do)
+    name = f"{workers[1]} workers: " if workers else f"{lead.name}: " if lead.name else ""
+    once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
+    more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
+    return f"{name}{_first(answer.gains)}{more}"
+
+
+def _first(gains: Sequence[Gain]) -> str:
+    """The first job, which gains if any does."""
+    return f"{gains[0].brought} in {job_words(gains[0].pair)}" if gains else ""
+
+
+def _saved(answer: Answer) -> str:
+    row = answer.gains[0].effect.row
+    time = f" for {1 / row.speedup:.2f}x the time" if row.speedup and row.speedup < 0.99 else ""
+    return f"{answer.tip} {change(*row.memory_sides) if row.memory_sides else ''}{time}"
