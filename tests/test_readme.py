@@ -25,9 +25,9 @@ README = HOME / "README.md"
 def test_the_excerpt_is_of_the_committed_report() -> None:
     text = README.read_text()
     (shown,) = re.findall(r"<!-- excerpt: .*? -->\n(.*?)\n<!-- end of excerpt -->", text, re.DOTALL)
-    (link,) = re.findall(r"\[the report of [^]]*\]\((reports/\S+\.md)\)", text)
+    (link,) = re.findall(r"\[the page of [^]]*\]\((reports/\S+\.md)\)", text)
     report = (README.parent / link).read_text().splitlines()
-    assert len(shown.splitlines()) > 6
+    assert len(shown.splitlines()) == 5
     for row in shown.splitlines():
         assert row.replace(f"]({Path(link).parent}/", "](") in report
 
@@ -56,7 +56,7 @@ def test_the_files_of_pairs_that_a_page_names_are_there() -> None:
 
 
 def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: Path) -> None:
-    _, section = README.read_text().split("## Your own tip, in one file")
+    _, section = (BENCHMARKS / "README.md").read_text().split("## Your own tip, in one file")
     source = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
     folder = tmp_path / "my_pairs"
     folder.mkdir()
@@ -71,6 +71,13 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1
+
+
+def test_it_is_short_and_lists_the_folders() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 90
+    folders = {page.parent.name for page in HOME.glob("[a-z]*/README.md")}
+    assert set(re.findall(r"^- \[(\w+)/\]", text, re.MULTILINE)) == folders
 
 
 def test_exit_codes_are_those_of_the_command() -> None:
