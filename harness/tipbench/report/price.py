@@ -56,8 +56,8 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     low, job = min(lows, key=lambda pair: pair[0], default=(0.0, None))
     if job is None:
         return ["time not measured"]
-    if job.high is not None and math.log(job.high) < -MARGIN:  # by too few launches for a verdict
-        return [f"about {1 / (job.speedup or 1.0):.2g}x the time"]
+    if job.speedup and job.low and job.high and math.log(job.high) < -MARGIN:  # by too few launches for a verdict
+        return [f"{ratio(1 / job.speedup, 1 / job.high, 1 / job.low)} the time"]
     return [f"time of a step undecided: {ratio(job.speedup or 1.0, job.low, job.high)}"] if low < -MARGIN else []
 
 
