@@ -77,7 +77,7 @@ def training(pair: str, effect: float, **more: Any) -> Record:
 def test_a_row_has_what_a_change_brings_in_each_kind_of_work_and_in_memory() -> None:
     inference = measured(info("Three", scale="macro", task="inference"), {"optimized": 0.1})
     jobs = [training("One", 0.3, memory=both(720, 1000)), training("Two", 0.7), inference]
-    assert row_of(*jobs) == ["**sure**", "Do so.", "**1.3-2.0x**", "**1.11x** (1.08-1.13)", "-10.0 %", ""]
+    assert row_of(*jobs) == ["**sure**", "Do so.", "**1.3x to 2.0x**", "**1.11x** (1.08-1.13)", "-10.0 %", ""]
     assert row_of(training("One", -0.3))[1:3] == ["not: Do so.", "costs: 0.74x"]
     assert row_of(training("One", 0.3), training("Two", -0.3))[0] == "**depends**"
     lean = tip(claim=Claim.LEANER, when="memory is short, and nothing else")

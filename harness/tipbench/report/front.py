@@ -199,7 +199,7 @@ def _cell(answer: Answer) -> Cell:
     ratios = [math.exp(mean.mean) for mean in means]
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
-    number = f"{least}-{most}x" if len(ratios) > 1 else f"{first}x"
+    number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
     brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
     return Cell(rest=f"costs: {number}") if answer.kind == DO_NOT else Cell(f"{once}{number}", brackets)
 
