@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
-from tipbench.publish.suite import suite_tip
 from tipbench.publish.wiki import ROOT, Page, WikiError
+from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.report import markdown
+from tipbench.suite.describe import NO_TEXT
+from tipbench.suite.files import BENCHMARKS, load
 from tipbench.tip.reason import Reason
 
 TOKEN = "t0p-secret/Token+of=the&tests%41"
@@ -29,9 +31,10 @@ BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
 
 def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: Any) -> Any:
     """A PairInfo of one of the suite's own pairs."""
-    ours = suite_tip(tip, pair)
-    assert ours is not None
-    return info(pair, variants, tip=dict(ours.fields), file=ours.file, **more)
+    (file,) = (file for file in BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py") if f"class {pair}(" in file.read_text())
+    about = load(file, BENCHMARKS).TIP
+    texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name not in NO_TEXT}
+    return info(pair, variants, tip=parsed(written(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
 
 
 def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:

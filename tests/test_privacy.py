@@ -20,12 +20,14 @@ from tests.made_up import MACHINE as MADE_UP
 from tests.made_up import stored
 from tests.published import TOKEN, suite_run
 from tipbench.machine.controls import controls
-from tipbench.machine.fields import MACHINE_FIELDS
 from tipbench.publish.allowed import allowed
-from tipbench.publish.suite import suite_tip, tips
+from tipbench.publish.forms import hardware_name
+from tipbench.publish.suite import declares
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report.results import results
+from tipbench.suite.source import of_suite as text_of
+from tipbench.suite.source import sides
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -42,8 +44,6 @@ CANARIES = {
     "remote": "git@canary.example:corp/secret.git",
     "markup": "<!-- canary --> [[canary]] {{canary}}",
 }
-
-SUITES = tips()["channels-last"][0]
 
 GPU = {
     "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "570.86.15", "capability": "9.0",
@@ -65,7 +65,7 @@ def full_run() -> Run:
     about = dataclasses.replace(
         about,
         needs=("1 GPU",),
-        code=SUITES.code("Convolution"),
+        code=sides(text_of(about.file), "Convolution"),
         truth={"optimized": 1.3},
         variants=tuple(dataclasses.replace(side, settings=around, needs=("libiomp5",)) for side in about.variants),
     )
@@ -201,29 +201,29 @@ def test_no_field_lets_a_canary_through(around: str) -> None:
         assert not has_a_canary(repr(allowed(planted(FULL, at, around.format(canary))).run)), (where(at), canary)
 
 
-def test_a_pair_that_shares_anothers_tip_is_the_suites_too() -> None:
-    limit = suite_tip("control", "Copy")
-    assert limit is not None
-    assert limit.file == "benchmarks/limit.py"
-    assert suite_tip("control", "Canary") is None
+def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
+    card = {"index": 0, "name": "NVIDIA H200", "driver": "580.1-build-of-alice", "serial": "1234", "mig": "denied"}
+    recorded = {
+        **{"name": "alices-laptop", "cpu": "AMD EPYC", "memory_bytes": 1 << 34, "hostname": "alice", "os": "Alice 12"},
+        **{"gpus": [card, {"name": "a card of alice"}, "alice"], "virtual": "unavailable", "kernel": "6.1.0-alice"},
+    }
+    assert allowed(dataclasses.replace(FULL, machine=recorded)).run.machine == {
+        **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
+        "gpus": [{"index": 0, "name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
+        "name": "amd-epyc-16g-2x-h200",
+    }
 
 
 def test_texts_and_code_of_a_tip_are_the_suites_own() -> None:
+    assert declares("benchmarks/limit.py", "Copy")
+    assert not declares("benchmarks/limit.py", "Canary")
     about = ("records", 2, "info")
-    changed = planted(FULL, (*about, "tip", ("item", "note")), "canary")
-    assert allowed(changed).run.records[2].info.tip == SUITES.fields
+    changed = allowed(planted(FULL, (*about, "tip", ("item", "note")), "canary")).run.records[2].info.tip
+    assert changed == {**FULL.records[2].info.tip, "note": ""}
     changed = planted(FULL, (*about, "code", ("item", "optimized")), "def canary(): ...")
     assert allowed(changed).run.records[2].info.code == {}
-
-
-@pytest.mark.parametrize(("stored_text", "published"), [("", ""), ("canary", SUITES.fields["why_not"])])
-def test_why_there_may_be_no_gain_is_the_suites_word_where_the_run_holds_any(stored_text: str, published: str) -> None:
-    about = FULL.records[2].info
-    record = dataclasses.replace(
-        FULL.records[2], info=dataclasses.replace(about, tip={**about.tip, "why_not": stored_text})
-    )
-    changed = dataclasses.replace(FULL, records=(*FULL.records[:2], record, *FULL.records[3:]))
-    assert allowed(changed).run.records[2].info.tip["why_not"] == published
+    changed = planted(FULL, (*about, "tip", ("item", "title")), "Canaries")
+    assert allowed(changed).withheld == ("channels-last.Convolution",)
 
 
 def test_notices_name_no_file() -> None:
@@ -247,13 +247,11 @@ def test_what_the_harness_itself_sets_may_be_published() -> None:
         ("Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz", "Intel Xeon Platinum 8380 CPU 2.30GHz"),
         ("Neoverse-V2", "Neoverse-V2"),
         ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090"),
-        ("alice's vCPU on build-07", None),
+        ("alice's vCPU on build-07", ""),
     ],
 )
 def test_names_of_hardware(stored_name: str, published: str | None) -> None:
-    rule = MACHINE_FIELDS["cpu"].rule
-    assert rule is not None
-    assert rule(stored_name) == published
+    assert hardware_name(stored_name) == published
 
 
 def published(reason: Reason) -> Reason:
@@ -278,16 +276,9 @@ def test_of_a_reason_code_and_fields_leave_and_what_a_person_said_stays(code: st
         assert canary not in why.text + why.remedy
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "text"),
-    [
-        ("step-raised.stored", "step raised", WITHHELD),
-        ("canary", "", WITHHELD),
-    ],
-)
-def test_of_a_code_that_is_not_known_the_kind_alone_leaves(code: str, kind: str, text: str) -> None:
-    why = published(Reason(code, {"canary": "canary"}, "canary", "canary"))
-    assert (why.kind, why.text, why.remedy, why.fields) == (kind, text, "", {})
+def test_of_a_code_that_is_not_known_nothing_leaves() -> None:
+    why = published(Reason("step-raised.canary", {"canary": "canary"}, "canary", "canary"))
+    assert (why.kind, why.text, why.remedy, why.fields) == ("", WITHHELD, "", {})
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,30 +46,24 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
 
     Takes about half a second; not to be called while timing.
     """
-    model, processor = cpu_model(root), identity(root)
-    architecture = microarchitecture(processor, root)
-    physical = psutil.cpu_count(logical=False) or UNAVAILABLE
-    memory = memory_bytes(root)
-    quota = quota_cores(root)
-    cards = gpus()
-    return {
-        "name": name(model, architecture, _usable_cores(physical, quota), memory, cards),
-        "cpu": model,
-        "microarchitecture": architecture,
+    processor = identity(root)
+    machine = {
+        "cpu": cpu_model(root),
+        "microarchitecture": microarchitecture(processor, root),
         "family": processor.family,
         "model": processor.model,
         "stepping": processor.stepping,
         "cores": available_cores(),
-        "physical_cores": physical,
+        "physical_cores": psutil.cpu_count(logical=False) or UNAVAILABLE,
         "logical_cores": psutil.cpu_count() or UNAVAILABLE,
         "smt": read(root / "sys/devices/system/cpu/smt/control"),
-        "quota_cores": quota,
-        "memory_bytes": memory,
+        "quota_cores": quota_cores(root),
+        "memory_bytes": memory_bytes(root),
         "caches": caches(root),
         "flags": cpu_flags(root),
         "numa_nodes": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or UNAVAILABLE,
         "virtual": virtual(root),
-        "gpus": cards,
+        "gpus": gpus(),
         "os": _os_name(root),
         "kernel": platform.release(),
         "architecture": platform.machine(),
@@ -84,22 +79,28 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         **{package: version(package) for package in ("torch", "torchvision", "numpy", "triton")},
         "compiler": compiler(),
     }
+    return {"name": name(machine), **machine}
 
 
-def name(model: str, architecture: str, cores: int | str, memory: int | str, cards: list[dict[str, Any]] | str) -> str:
+def name(machine: Mapping[str, Any]) -> str:
     """A readable name made from the hardware: `amd-epyc-zen4-2c-24g`, `intel-xeon-8380-icelake-80c-512g-h200`.
 
     The same machine always gets the same name; like machines share one. Letters, digits and dashes. Virtual machines
     call their processors "AMD EPYC", whichever generation it is, so the microarchitecture is part of the name.
+
+    machine: as `describe` gives it; fields may be missing.
     """
-    words = [_cpu_slug(model)]
-    if architecture not in (UNAVAILABLE, DENIED) and _slug(architecture) not in words[0]:
-        words.append(_slug(architecture))
-    if isinstance(cores, int):
-        words.append(f"{cores}c")
-    if isinstance(memory, int):
+    words = [_cpu_slug(str(machine.get("cpu", UNAVAILABLE)), str(machine.get("architecture", "")))]
+    generation = str(machine.get("microarchitecture", UNAVAILABLE))
+    if generation not in (UNAVAILABLE, DENIED) and _slug(generation) not in words[0]:
+        words.append(_slug(generation))
+    # The cores that it has, or fewer where affinity or quota allow fewer.
+    limits = [machine.get(key) for key in ("cores", "physical_cores", "quota_cores")]
+    if cores := [limit for limit in limits if isinstance(limit, int | float)]:
+        words.append(f"{max(1, int(min(cores)))}c")
+    if isinstance(memory := machine.get("memory_bytes"), int | float):
         words.append(f"{_nominal_gib(memory)}g")
-    if isinstance(cards, list) and cards:
+    if isinstance(cards := machine.get("gpus"), list) and cards:
         slug = _slug(re.sub(r"(?i)nvidia|geforce|tesla|quadro", " ", str(cards[0]["name"])))
         words.append(slug if len(cards) == 1 else f"{len(cards)}x-{slug}")
         if cards[0].get("mig") is True:  # an instance of a card is another machine than the whole of it
@@ -107,9 +108,9 @@ def name(model: str, architecture: str, cores: int | str, memory: int | str, car
     return "-".join(words)
 
 
-def _cpu_slug(model: str) -> str:
+def _cpu_slug(model: str, architecture: str) -> str:
     if model in (UNAVAILABLE, DENIED):
-        return _slug(platform.machine()) or "machine"
+        return _slug(architecture) or "machine"
     plain = re.sub(r"\((r|tm|c)\)|®|™|@.*|\bwith\b.*|\b\S+-core\b", " ", model, flags=re.IGNORECASE)
     return _slug(re.sub(r"(?i)\b(cpu|processor)\b", " ", plain)) or "machine"
 
@@ -118,19 +119,12 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _nominal_gib(size: int) -> int:
+def _nominal_gib(size: float) -> int:
     """GiB as the memory is sold: kernels keep a few percent, which differ by version, for themselves."""
     gib = size / GIB
     sold = sorted(factor << power for factor in (1, 3) for power in range(20))
     fitting = [step for step in sold if gib <= step <= 1.1 * gib]
     return fitting[0] if fitting else max(1, round(gib))
-
-
-def _usable_cores(physical: int | str, quota: float | str) -> int:
-    """Physical cores, or fewer where affinity or quota allow fewer."""
-    limits: list[float] = [available_cores()]
-    limits += [limit for limit in (physical, quota) if isinstance(limit, (int, float))]
-    return max(1, int(min(limits)))
 
 
 def swap_bytes() -> int | str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tipbench.machine.proc import ROOT, UNAVAILABLE, read
@@ -92,15 +91,6 @@ def microarchitecture(processor: Identity, root: Path = ROOT) -> str:
 
     host = archspec.cpu.host()
     return UNAVAILABLE if host.vendor == "generic" else host.name
-
-
-@cache
-def known_names() -> frozenset[str]:
-    """All names that `microarchitecture` may return, except those made of numbers."""
-    import archspec.cpu
-
-    by_numbers = {*INTEL.values(), *XEONS, *(name for models in AMD.values() for name in models.values())}
-    return frozenset(by_numbers | set(archspec.cpu.TARGETS))
 
 
 def _x86(processor: Identity) -> str:
