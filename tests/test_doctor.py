@@ -24,10 +24,7 @@ DESCRIBED: dict[str, Any] = {
     "triton": "unavailable", "compiler": "g++ 12.2.0",
 }  # fmt: skip
 TORCH: dict[str, Any] = {"torch": "2.15.0+cpu", "threads": 2, "built_for": "", "gpus": 1}
-QUIET: dict[str, Any] = {
-    **{"load": 0.1, "cpu_pressure_percent": 0.0, "steal_percent": 0.0, "governor": "performance"},
-    **{"throttled_periods": 0, "throttled_s": 0.0, "free_bytes": 20 << 30, "busy_processes": 0},
-}
+FREE = 20 << 30
 CARD: dict[str, Any] = {
     **{"index": 0, "name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30, "capability": "9.0"},
     **{"mig": False, "compute_mode": "default"},
@@ -48,7 +45,7 @@ def topics(findings: list[doctor.Finding]) -> list[str]:
 
 def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
     missed = doctor.missing(DESCRIBED, TORCH, complete)
-    disturbing = doctor.disturbances(DESCRIBED, QUIET, [])
+    disturbing = doctor.disturbances(DESCRIBED, "", FREE)
     assert (missed, disturbing) == ([], [])
     text = doctor.lines(DESCRIBED, TORCH, missed, disturbing)
     assert text[-1] == "Ready."
@@ -106,24 +103,23 @@ def test_shared_memory_that_is_too_small(
     disks = {complete / "dev/shm": SimpleNamespace(total=total)}
     monkeypatch.setattr(shutil, "disk_usage", disks.__getitem__)
     missed = doctor.missing(DESCRIBED, TORCH, complete)
-    assert topics(missed) == ["shared memory"] * too_small
+    assert topics(missed) == ["/dev/shm"] * too_small
     assert all("--shm-size" in finding.remedy and "--ipc=host" in finding.remedy for finding in missed)
 
 
 @pytest.mark.parametrize(
-    ("described", "state", "busy", "topic", "words"),
+    ("described", "occupied", "free", "topic", "words"),
     [
-        ({}, {"load": 1.5}, [], "other work", "load 1.5 on 2 cores"),
-        ({}, {}, ["a", "b", "c", "d", "e"], "other work", "busy: a, b, c and d and others"),
-        ({"quota_cores": 1.5}, {}, [], "CPU quota", "1.5 cores, but 2 threads"),
-        ({}, {"steal_percent": 4.0}, [], "steal", "took 4 % of the processor time"),
-        ({}, {"free_bytes": 1 << 30}, [], "memory", "1.0 GiB left"),
+        ({}, "other programs keep 1.0 of 2 cores busy (cc)", FREE, "other work", "(cc)"),
+        ({"governor": "powersave"}, "", FREE, "governor", "is powersave"),
+        ({"quota_cores": 1.5}, "", FREE, "CPU quota", "1.5 cores, but 2 threads"),
+        ({}, "", 1 << 30, "memory", "1.0 GiB left"),
     ],
 )
 def test_disturbances(
-    complete: Path, described: dict[str, Any], state: dict[str, Any], busy: list[str], topic: str, words: str
+    complete: Path, described: dict[str, Any], occupied: str, free: int, topic: str, words: str
 ) -> None:
-    (finding,) = doctor.disturbances({**DESCRIBED, **described}, {**QUIET, **state}, busy)
+    (finding,) = doctor.disturbances({**DESCRIBED, **described}, occupied, free)
     assert finding.topic == topic
     assert words in finding.text
     assert finding.remedy
@@ -131,13 +127,8 @@ def test_disturbances(
 
 def test_the_last_sentence() -> None:
     gpu, torch = doctor.Finding("GPU", "", ""), doctor.Finding("torch", "", "", blocks=True)
-    load = doctor.Finding("other work", "", "")
-    assert doctor.verdict([], []) == "Ready."
-    limited = doctor.verdict([gpu], [load])
-    assert limited.startswith("Ready, with limits: ")
-    assert "GPU" in limited
-    assert "other work" in limited
-    assert doctor.verdict([gpu, torch], [load]).startswith("Not ready: ")
+    assert doctor.lines(DESCRIBED, TORCH, [], [gpu])[-1] == "Ready, within these limits."
+    assert doctor.lines(DESCRIBED, TORCH, [gpu, torch], [])[-1].startswith("Not ready: ")
 
 
 def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -> None:
@@ -149,7 +140,7 @@ def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -
 
 
 def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(complete: Path) -> None:
-    busy = doctor.disturbances(DESCRIBED, QUIET, ["\x1b[2Jevil\u202e"])
+    busy = doctor.disturbances(DESCRIBED, "\x1b[2Jevil\u202e", FREE)
     described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}
     torch = {**TORCH, "torch": "2.15\r", "torchvision_error": "\x1b]0;title\x07"}
     text = doctor.lines(described, torch, doctor.missing(described, torch, complete), busy)

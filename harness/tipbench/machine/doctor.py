@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import psutil
+
 from tipbench.machine import activity, describe, native
 from tipbench.machine.describe import GIB
 from tipbench.machine.gpu import COMPUTE_MODES
@@ -63,50 +65,34 @@ class Finding:
 def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
     described, torch_facts = describe.describe(), ask_torch()
-    # Last: importing torch, above, is work of our own, which has ended by now.
-    _, busy = activity.occupying()
     missed = missing(described, torch_facts)
-    for line in lines(described, torch_facts, missed, disturbances(described, activity.state(), busy)):
+    # Last: importing torch, above, is work of our own, which has ended by now.
+    disturbing = disturbances(described, activity.occupied(), psutil.virtual_memory().available)
+    for line in lines(described, torch_facts, missed, disturbing):
         print(line, file=stream or sys.stdout)
     return int(any(finding.blocks for finding in missed))
 
 
 def lines(
-    described: Mapping[str, Any],
-    torch_facts: Mapping[str, Any],
-    missed: list[Finding],
-    disturbing: list[Finding],
+    described: Mapping[str, Any], torch_facts: Mapping[str, Any], missed: list[Finding], disturbing: list[Finding]
 ) -> list[str]:
     """The whole report, safe in a terminal: another user names the processes that are busy.
 
     described: `describe.describe()`. torch_facts: `ask_torch()`.
     """
-    rows = [(topic, plain(value)) for topic, value in _rows(described, torch_facts)]
-    width = max(len(topic) for topic, *_ in [*rows, *((finding.topic,) for finding in [*missed, *disturbing])])
-    text = ["This machine", *(f"  {topic:<{width}}  {value}" for topic, value in rows)]
-    for title, none, findings in (
-        ("Missing", "nothing", missed),
-        ("Disturbs measurements now", "nothing seen", disturbing),
-    ):
-        text += ["", title] if findings else ["", f"{title}: {none}"]
+    text = ["This machine", *(_line(topic, value) for topic, value in _rows(described, torch_facts).items())]
+    for title, findings in (("Missing", missed), ("Disturbs measurements now", disturbing)):
+        text += ["", title if findings else f"{title}: nothing"]
         for finding in findings:
-            text.append(f"  {finding.topic:<{width}}  {plain(finding.text)}")
-            text.append(f"  {'':<{width}}  -> {plain(finding.remedy)}")
-    return [*text, "", verdict(missed, disturbing)]
-
-
-def verdict(missed: list[Finding], disturbing: list[Finding]) -> str:
-    """One sentence: ready, ready with limits, or not ready."""
+            text += [_line(finding.topic, finding.text), _line("", f"-> {finding.remedy}")]
     blocking = [finding.topic for finding in missed if finding.blocks]
     if blocking:
-        return f"Not ready: nothing can be measured before this is fixed: {_joined(blocking)}."
-    limits = []
-    if missed:
-        limits.append(f"see {_joined([finding.topic for finding in missed])} under Missing")
-    if disturbing:
-        causes = _joined([finding.topic for finding in disturbing])
-        limits.append(f"intervals will be wider than need be because of {causes}")
-    return f"Ready, with limits: {'; '.join(limits)}." if limits else "Ready."
+        return [*text, "", f"Not ready: nothing can be measured before this is fixed: {', '.join(blocking)}."]
+    return [*text, "", "Ready, within these limits." if missed or disturbing else "Ready."]
+
+
+def _line(topic: str, text: str) -> str:
+    return f"  {topic:<12}  {plain(text)}"
 
 
 def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str, Any]:
@@ -131,11 +117,11 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
 
 def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
     """What is missing, or has a version that is not supported."""
+    cards = described["gpus"] if isinstance(described["gpus"], list) else []
     return [
         *_python(sys.version_info[:2]),
         *_torch(torch_facts),
-        *_gpu(torch_facts, described["gpus"]),
-        *_compute_mode(described["gpus"]),
+        *_gpu(torch_facts, cards),
         *_native(described),
         *_shared_memory(root),
     ]
@@ -166,23 +152,18 @@ def _torch(facts: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _gpu(facts: Mapping[str, Any], gpus: object) -> list[Finding]:
+def _gpu(facts: Mapping[str, Any], cards: list[dict[str, Any]]) -> list[Finding]:
+    modes = sorted({str(card.get("compute_mode")) for card in cards} & set(COMPUTE_MODES.values()) - {"default"})
+    if modes:
+        text = f"{' and '.join(modes)}: the workers of a run share a card, so pairs will fail"
+        return [Finding("compute mode", text, "as root: nvidia-smi -c DEFAULT")]
     if "torch_error" in facts or facts["gpus"]:
         return []
-    if isinstance(gpus, list) and gpus:
-        why = "this torch is a CPU build" if not facts["built_for"] else f"torch for {facts['built_for']} cannot use it"
-        text = f"{gpus[0]['name']} is here, but {why}"
-        return [Finding("GPU", text, f"install a torch built for this driver ({gpus[0]['driver']})")]
-    return [Finding("GPU", "none found", "run on a machine with a GPU; all else is measured without")]
-
-
-def _compute_mode(gpus: object) -> list[Finding]:
-    cards = gpus if isinstance(gpus, list) else []
-    modes = {card.get("compute_mode") for card in cards} & set(COMPUTE_MODES.values()) - {"default"}
-    if not modes:
-        return []
-    text = f"{_joined(sorted(modes))}: the workers of a run share a card, so pairs will fail"
-    return [Finding("compute mode", text, "as root: nvidia-smi -c DEFAULT")]
+    if not cards:
+        return [Finding("GPU", "none found", "run on a machine with a GPU; all else is measured without")]
+    why = "this torch is a CPU build" if not facts["built_for"] else f"torch for {facts['built_for']} cannot use it"
+    text = f"{cards[0]['name']} is here, but {why}"
+    return [Finding("GPU", text, f"install a torch built for this driver ({cards[0]['driver']})")]
 
 
 def _native(described: Mapping[str, Any]) -> list[Finding]:
@@ -206,80 +187,47 @@ def _shared_memory(root: Path) -> list[Finding]:
     if total >= GIB:
         return []
     text = (
-        f'/dev/shm has {total / (1 << 20):.0f} MiB: DataLoader workers may die ("Bus error"), and NCCL may fail '
+        f'it has {total / (1 << 20):.0f} MiB: DataLoader workers may die ("Bus error"), and NCCL may fail '
         '("unhandled system error")'
     )
     remedy = "docker run --shm-size=2g or --ipc=host; without Docker, as root: mount -o remount,size=2g /dev/shm"
-    return [Finding("shared memory", text, remedy)]
+    return [Finding("/dev/shm", text, remedy)]
 
 
-def disturbances(described: Mapping[str, Any], state: Mapping[str, Any], busy: list[str]) -> list[Finding]:
-    """What makes measurements noisier right now. state: `activity.state()`. busy: names of busy processes."""
+def disturbances(described: Mapping[str, Any], occupied: str, free_bytes: int) -> list[Finding]:
+    """What makes measurements noisier right now. occupied: `activity.occupied()`."""
     findings = []
-    cores = described["logical_cores"]
-    load, pressure = state["load"], state["cpu_pressure_percent"]
-    heavy = isinstance(load, float) and isinstance(cores, int) and load > 0.5 * cores
-    if heavy or busy:
-        names = list(dict.fromkeys(busy))
-        shown = f"; busy: {_joined(names[:4])}{' and others' if len(names) > 4 else ''}" if names else ""
-        waited = f", some task waited for a core {pressure:.0f} % of the time" if isinstance(pressure, float) else ""
-        loaded = f"load {load:.1f} on {cores} cores" if isinstance(load, float) else "other processes are running"
-        remedy = (
-            "end what else is running, or wait" if names else "wait a minute: the load is a mean, and nothing is busy"
-        )
-        findings.append(Finding("other work", f"{loaded}{waited}{shown}", remedy))
-    if state["governor"] not in (UNAVAILABLE, DENIED, "performance"):
-        text = f"the frequency governor is {state['governor']}: the clock rises only once work has begun"
+    if occupied:
+        findings.append(Finding("other work", occupied, "end what else is running, or wait"))
+    if described["governor"] not in (UNAVAILABLE, DENIED, "performance"):
+        text = f"the frequency governor is {described['governor']}: the clock rises only once work has begun"
         findings.append(Finding("governor", text, "as root: cpupower frequency-set -g performance"))
     quota, usable = described["quota_cores"], described["cores"]
     if isinstance(quota, (int, float)) and quota < usable:
         text = f"the cgroup grants the time of {quota:g} cores, but {usable} threads will run: they get stopped"
         findings.append(Finding("CPU quota", text, "give whole cores instead (docker: --cpuset-cpus, not --cpus)"))
-    steal = state["steal_percent"]
-    if isinstance(steal, float) and steal >= 1:
-        text = f"the hypervisor took {steal:.0f} % of the processor time"
-        findings.append(Finding("steal", text, "wait, or use a machine with cores of its own"))
-    if state["free_bytes"] < 2 * GIB:
-        text = f"{state['free_bytes'] / GIB:.1f} GiB left; the larger jobs need about 2"
+    if free_bytes < 2 * GIB:
+        text = f"{free_bytes / GIB:.1f} GiB left; the larger jobs need about 2"
         findings.append(Finding("memory", text, "end what else is running"))
     return findings
 
 
-def _rows(described: Mapping[str, Any], facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _rows(described: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
     cores = f"{described['physical_cores']} cores, {described['logical_cores']} threads, {described['cores']} usable"
-    flags = described["flags"]
-    virtual = ["virtual machine"] if described["virtual"] is True else []
-    gpus = described["gpus"]
-    built = facts.get("built_for") or "CPU only"
-    return [
-        ("name", described["name"]),
-        ("processor", _listed(described["cpu"], cores, *virtual)),
-        ("features", " ".join(flags) if isinstance(flags, list) and flags else "none that torch's kernels differ by"),
-        ("memory", f"{described['memory_bytes'] / GIB:.1f} GiB"),
-        ("NUMA nodes", str(described["numa_nodes"])),
-        ("GPU", _listed(*(_gpu_line(gpu) for gpu in gpus)) if isinstance(gpus, list) and gpus else "none found"),
-        ("system", _listed(described["os"], f"kernel {described['kernel']}", described["libc"])),
-        ("governor", f"{described['governor']}, turbo {described['turbo']}"),
-        ("huge pages", described["transparent_huge_pages"]),
-        ("Python", described["python"]),
-        (
-            "torch",
-            f"{facts['torch']} ({built}), {facts['threads']} threads" if "torch" in facts else described["torch"],
-        ),
-        ("torchvision", described["torchvision"]),
-        ("C++ compiler", described["compiler"]),
-    ]
-
-
-def _gpu_line(gpu: Mapping[str, Any]) -> str:
-    memory = gpu["memory_bytes"]
-    size = f"{memory / GIB:.0f} GiB" if isinstance(memory, int) else UNAVAILABLE
-    return f"{gpu['name']} ({size}, capability {gpu['capability']}, driver {gpu['driver']})"
-
-
-def _listed(*parts: str) -> str:
-    return ", ".join(part for part in parts if part != UNAVAILABLE) or UNAVAILABLE
-
-
-def _joined(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    flags, cards = (described[name] if isinstance(described[name], list) else [] for name in ("flags", "gpus"))
+    built = f" ({facts['built_for'] or 'CPU only'}), {facts['threads']} threads" if "torch" in facts else ""
+    return {
+        "name": described["name"],
+        "processor": f"{described['cpu']}, {cores}{', virtual machine' if described['virtual'] is True else ''}",
+        "features": " ".join(flags) or "none that torch's kernels differ by",
+        "memory": f"{described['memory_bytes'] / GIB:.1f} GiB",
+        "NUMA nodes": str(described["numa_nodes"]),
+        "GPU": ", ".join(f"{card['name']} (driver {card['driver']})" for card in cards) or "none found",
+        "system": f"{described['os']}, kernel {described['kernel']}, {described['libc']}",
+        "governor": f"{described['governor']}, turbo {described['turbo']}",
+        "huge pages": described["transparent_huge_pages"],
+        "Python": described["python"],
+        "torch": f"{facts.get('torch', described['torch'])}{built}",
+        "torchvision": described["torchvision"],
+        "C++ compiler": described["compiler"],
+    }

@@ -27,17 +27,3 @@ def quota_cores(root: Path = ROOT) -> float | str:
         if words[0].isdigit() and period.isdigit():
             quotas.append(int(words[0]) / int(period))
     return min(quotas) if quotas else "none" if readable else UNAVAILABLE
-
-
-def throttling(root: Path = ROOT) -> tuple[int | str, float | str]:
-    """Periods in which the cgroup ran out of quota, and the seconds it then had to wait."""
-    for path in cgroup_files(root, "cpu", ("cpu.stat",)):
-        counters = dict(line.split() for line in read(path).splitlines() if line.count(" ") == 1)
-        if "nr_throttled" in counters:
-            waited = (
-                int(counters["throttled_usec"]) / 1e6
-                if "throttled_usec" in counters
-                else int(counters.get("throttled_time", 0)) / 1e9  # cgroup v1 counts nanoseconds
-            )
-            return int(counters["nr_throttled"]), waited
-    return UNAVAILABLE, UNAVAILABLE
