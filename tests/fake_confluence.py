@@ -41,7 +41,6 @@ class StoredPage:
     title: str
     body: str
     version: int = 1
-    parent: str = ""
     uploads: int = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -78,10 +77,6 @@ class FakeConfluence:
             raise RefusedRequest(404, "no such page")
         if page is not None and below == "attachment":
             return self._attach(page, body, headers)
-        if below == "page":
-            start, end = int(query["start"]), int(query["start"]) + int(query["limit"])
-            children = [each.as_json() for each in self.pages.values() if each.parent == id]
-            return {"results": children[start:end]}
         if method == "GET":
             listed = [page for page in self.pages.values() if page.title == query["title"]]
             return {"results": [page.as_json() for page in listed if query["spaceKey"] == "KEY"]}
@@ -90,8 +85,7 @@ class FakeConfluence:
         if page is None:
             if sent["title"].lower() in map(str.lower, self.pages):
                 raise RefusedRequest(400, "A page with this title already exists")
-            (parent,) = sent.get("ancestors", [{"id": ""}])
-            page = StoredPage(str(len(self.pages) + 1), sent["title"], text, parent=parent["id"])
+            page = StoredPage(str(len(self.pages) + 1), sent["title"], text)
             self.pages[page.title] = page
             return page.as_json()
         if sent["version"]["number"] != page.version + 1:

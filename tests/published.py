@@ -80,11 +80,11 @@ def on(name: str, cores: int = 2, **more: Any) -> Run:
 
 
 def published(text: str = "What was measured.", machine: str = "box", shade: int = 200) -> list[Page]:
-    """A run of one short page with one figure, a link to the page of its evidence, and one up."""
+    """A run of one short page with one figure, and a link to the page of its evidence."""
     path = f"{ROOT}/{machine}/2026-03-01-{sha256(machine.encode()).hexdigest()[:8]}"
     evidence = Page(f"{path}/Evidence", "# Evidence\n\n## channels-last\n\nUnmistakable.\n")
     front = (
-        f"# A run\n\n**Limits.** One machine; [all runs](Benchmarks), [evidence]({evidence.path}#channels-last).\n\n"
+        f"# A run\n\n**Limits.** One machine; [evidence]({evidence.path}#channels-last).\n\n"
         f"{markdown.text(text)}\n\n| a | b |\n| --- | --- |\n| `x\\|y` | **use it** |\n\n"
         "![Speedups of two pairs](speedups.png)\n"
     )

@@ -37,6 +37,7 @@ REMOVED = {
     },
     ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
     ("report", "--alone"): "leave it out: a report is of one file",
+    ("publish", "--public-name"): "leave it out: a machine's name is made of its hardware",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
@@ -210,7 +211,6 @@ def _parser() -> argparse.ArgumentParser:
         "dokuwiki+https://HOST/PATH/ or (experimental) confluence+https://SITE/wiki?space=KEY",
     )
     command.add_argument("--dry-run", action="store_true", help="show what would be sent, page by page; send nothing")
-    command.add_argument("--public-name", default="", metavar="NAME", help="of the machine; else made of its hardware")
     command.add_argument(
         "--flavour", default="", metavar="KIND", help="of a git wiki: github, gitlab, gitea or azure; else by its host"
     )
@@ -352,7 +352,6 @@ def _publish(options: argparse.Namespace) -> int:
             to=options.to,
             files=options.files or [listing.newest(Path("results"))],
             dry_run=options.dry_run,
-            public_name=options.public_name,
             flavour=options.flavour,
         )
     )

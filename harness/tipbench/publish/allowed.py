@@ -19,7 +19,6 @@ from tipbench.machine.describe import name as name_of
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS
 from tipbench.machine.proc import UNAVAILABLE
 from tipbench.publish.forms import compiler, hardware_name, number, version
-from tipbench.publish.index import LONGEST_NAME
 from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import PairInfo, Record, Run
 from tipbench.records.store import Notice
@@ -28,6 +27,9 @@ from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
 OPTIONS = ("size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
+
+LONGEST_NAME = 60
+"""Of a machine, as a part of a page's name."""
 
 CONTROLS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 """What `tipbench.machine.controls` sets, or once set: all of them numbers."""
@@ -52,8 +54,8 @@ class Allowed:
     reference: bool = False
 
 
-def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> Allowed:
-    """What may be published of a run. public_name: what its machine is called; else a name made of its hardware."""
+def allowed(run: Run, notices: Sequence[Notice] = ()) -> Allowed:
+    """What may be published of a run."""
     records = [(record.name, _record(record)) for record in run.records]
     withheld = [name for name, record in records if record is None]
     withheld += [name for name in run.planned if not all(map(is_own, name.split(".")))]
@@ -63,7 +65,7 @@ def allowed(run: Run, notices: Sequence[Notice] = (), public_name: str = "") -> 
             started=_date(run.started),
             suite=version(run.suite) or UNAVAILABLE,
             commit=run.commit if re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", run.commit) else UNAVAILABLE,
-            machine=_machine(run.machine, public_name),
+            machine=_machine(run.machine),
             controls={name: value for name, value in run.controls.items() if name in CONTROLS and value.isdigit()},
             options=_public({name: item for name, item in run.options.items() if name in OPTIONS}),
             planned=tuple(name for name in run.planned if name not in withheld),
@@ -89,14 +91,14 @@ def _date(date: str) -> str:
         return "1970-01-01T00:00:00+00:00"
 
 
-def _machine(recorded: Mapping[str, Any], public_name: str) -> dict[str, Any]:
+def _machine(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Its name is made anew, of what is published anyway."""
     machine = _listed(recorded, MACHINE_FIELDS)
     if isinstance(cards := recorded.get("gpus"), list):
         machine["gpus"] = [
             {"name": UNAVAILABLE, **_listed(card, CARD_FIELDS)} for card in cards if isinstance(card, Mapping)
         ]
-    return {**machine, "name": public_name or name_of(machine)[:LONGEST_NAME].strip("-")}
+    return {**machine, "name": name_of(machine)[:LONGEST_NAME].strip("-")}
 
 
 def _listed(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

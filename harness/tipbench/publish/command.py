@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from tipbench.fleet import plan as plans
 from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
 from tipbench.publish.allowed import Allowed, allowed
-from tipbench.publish.index import LONGEST_NAME, PUBLIC_NAME
 from tipbench.publish.send import plan, preview, send
 from tipbench.publish.target import open_wiki, parse
 from tipbench.publish.wiki import Conflict, Page, WikiError
@@ -40,14 +38,12 @@ class Options:
         to: the target, see `tipbench.publish.target`.
         files: of runs, and folders of fleets.
         dry_run: whether to show what would be sent, and send nothing.
-        public_name: what the machine is called; "" for a name made of its hardware.
         flavour: of a git wiki; "" to guess it from the host.
     """
 
     to: str
     files: Sequence[Path]
     dry_run: bool = False
-    public_name: str = ""
     flavour: str = ""
 
 
@@ -55,7 +51,7 @@ def begin(options: Options) -> int:
     """Publish, or show what would be. Returns the exit code; raises WikiError and `store.StoreError`."""
     target = parse(options.to)
     fleets = [_of_fleet(file) for file in options.files if file.is_dir()]
-    runs = _runs(options, [file for file in options.files if not file.is_dir()])
+    runs = _runs([file for file in options.files if not file.is_dir()])
     wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
     of_runs = [page for run in runs for page in pages.of_run(run)]
     to_send = [*fleets, *of_runs, *_comparison(runs)]
@@ -80,28 +76,18 @@ def begin(options: Options) -> int:
     return 0
 
 
-def _runs(options: Options, files: Sequence[Path]) -> list[Allowed]:
-    """The runs as they may be published, each once. Raises WikiError, also where files differ of one run."""
-    public_name = options.public_name
-    if public_name and (not re.fullmatch(PUBLIC_NAME, public_name) or len(public_name) > LONGEST_NAME):
-        raise WikiError(
-            f"--public-name {plain(public_name)!r}: a machine's public name is made of small letters, digits and "
-            f"single dashes or dots between them, at most {LONGEST_NAME} of them"
-        )
+def _runs(files: Sequence[Path]) -> list[Allowed]:
+    """The runs as they may be published, each once. Raises WikiError where files differ of one run."""
     by_id: dict[str, tuple[Path, Allowed]] = {}
     for file in files:
-        read = _read(file, public_name)
+        read = _read(file)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
             raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
-    runs = [publication for _, publication in by_id.values()]
-    hardware = {allowed(publication.run).run.machine["name"] for publication in runs}
-    if public_name and len(hardware) > 1:
-        raise WikiError(f"--public-name names one machine; these runs are of {plural(len(hardware), 'machine')}")
-    return runs
+    return [publication for _, publication in by_id.values()]
 
 
-def _read(file: Path, public_name: str) -> Allowed:
+def _read(file: Path) -> Allowed:
     """What may be published of a file. What stays here is named on stderr."""
     run, notices = store.read(file)
     if run.options.get("given"):
@@ -110,7 +96,7 @@ def _read(file: Path, public_name: str) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _allowed(file, run, notices, public_name)
+    publication = _allowed(file, run, notices)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
@@ -133,13 +119,12 @@ def _of_fleet(folder: Path) -> Page:
 
 def _stored_and_allowed(file: Path) -> Stored:
     run, notices = store.read(file)
-    return _as_stored(_allowed(file, run, notices, ""))
+    return _as_stored(_allowed(file, run, notices))
 
 
-def _allowed(file: Path, run: Run, notices: Sequence[store.Notice], name: str) -> Allowed:
+def _allowed(file: Path, run: Run, notices: Sequence[store.Notice]) -> Allowed:
     """What may be published of the run in this file, with what tells here of which machine it is."""
-    let_through = allowed(run, notices, name)
-    return replace(let_through, folder=file.absolute().parent, reference=is_reference(file))
+    return replace(allowed(run, notices), folder=file.absolute().parent, reference=is_reference(file))
 
 
 def _comparison(runs: Sequence[Allowed]) -> list[Page]:

@@ -1,7 +1,7 @@
 """Confluence Cloud by atlassian-python-api. Experimental: never tried on a live one, but on a server of the tests' own.
 
 Titles are unique in a space, so a page is titled by its path: "Benchmarks: amd-epyc-zen4-2c-24g: 2026-11-23-c89c4793".
-All pages hang below the index.
+All hang below one page of a person's, or the space's home.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from markdown_it.token import Token
 from tipbench.publish import web
 from tipbench.publish.addresses import PAGE, Addresses, width_of
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, ROOT, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
 
 PLACE = "rest/api/content"
-
-BATCH = 100
-"""Pages that are listed at once."""
 
 
 class Confluence:
@@ -33,7 +30,7 @@ class Confluence:
     mark = f"<p>{MARK} ({{digest}}).</p>"
 
     def __init__(self, url: str, login: Login) -> None:
-        """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the tree is to hang below
+        """url: `https://SITE.atlassian.net/wiki?space=KEY`, with `&parent=PAGE_ID` where the pages are to hang below
         another page than the space's home. Nothing is sent yet. Raises WikiError where the address is of no use."""
         parts = urlsplit(url)
         query = parse_qs(parts.query)
@@ -61,17 +58,6 @@ class Confluence:
             return f"<ac:link><ri:page ri:content-title={quoteattr(_title(path))}/>"
 
         return _storage(page.text, Addresses(address, file))
-
-    def list(self) -> list[str]:
-        titles: list[str] = []
-        root = self._page(ROOT)
-        is_whole = root is None
-        while not is_whole:
-            query = {"limit": BATCH, "start": len(titles)}
-            batch = self._send(ROOT, "GET", f"{PLACE}/{root['id']}/child/page", params=query)["results"]
-            titles += [page["title"] for page in batch]
-            is_whole = not batch
-        return [title.replace(": ", "/") for title in titles]
 
     def read(self, path: str) -> str | None:
         """Confluence gives elements attributes of its own, which the first one of ours is to be without."""
@@ -101,15 +87,12 @@ class Confluence:
         """All is sent at once."""
 
     def _make(self, path: str) -> Any:
-        """A page with nothing but the mark; files and pages below it need it to be there."""
-        parent = self._parent
-        if path.startswith(f"{ROOT}/"):
-            parent = (self._pages.get(ROOT) or self._page(ROOT) or self._make(ROOT))["id"]
+        """A page with nothing but the mark; its files need it to be there."""
         content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}}
         content["body"] = {
             "storage": {"value": self.mark.format(digest="not written yet"), "representation": "storage"}
         }
-        content |= {"ancestors": [{"id": parent}]} if parent else {}
+        content |= {"ancestors": [{"id": self._parent}]} if self._parent else {}
         self._pages[path] = self._send(path, "POST", PLACE, json=content)
         return self._pages[path]
 

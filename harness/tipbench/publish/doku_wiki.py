@@ -11,10 +11,9 @@ from xml.parsers.expat import ExpatError
 
 from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
-from tipbench.publish.index import COMPARISON
 from tipbench.publish.markup import converted
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, ROOT, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
 from tipbench.tip.wording import plain
 
 NO_PAGE = 121
@@ -47,10 +46,6 @@ class DokuWiki:
             return f":{_id(path)}{anchor and '#'}{anchor}"
 
         return converted(page.text, "dokuwiki", Addresses(address, file))
-
-    def list(self) -> list[str]:
-        pages = self._call("", "dokuwiki.getPagelist", _id(ROOT), {"depth": 0}) or []
-        return [_path(str(page["id"])) for page in pages]
 
     def read(self, path: str) -> str | None:
         return self._call(path, "wiki.getPage", _id(path)) or None
@@ -106,9 +101,3 @@ class DokuWiki:
 def _id(path: str) -> str:
     """DokuWiki knows lower case alone."""
     return path.lower().replace("/", ":")
-
-
-def _path(id: str) -> str:
-    """Of the index's pages: names of machines and runs are in lower case."""
-    below = id.partition(":")[2].replace(":", "/")
-    return COMPARISON if below == "comparison" else f"{ROOT}/{below}"

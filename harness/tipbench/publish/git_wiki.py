@@ -8,7 +8,6 @@ GitLab's "Wiki-specific Markdown", Gitea's services/wiki/wiki_path.go, Azure Dev
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tipbench.publish.addresses import Addresses, readdressed
-from tipbench.publish.wiki import MARK, ROOT, SUMMARY, Conflict, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Conflict, Page, WikiError
 from tipbench.tip.wording import plain
 
 
@@ -43,11 +42,6 @@ class Flavour:
 
     def name(self, path: str) -> str:
         return path.replace("-", self.dash).replace("/", self.between)
-
-    def path(self, name: str) -> str:
-        flat = name.replace("%2D", "-").replace("/", "-")
-        run = re.fullmatch(rf"{ROOT}-(.+)-(\d{{4}}-\d\d-\d\d-[0-9a-f]{{8}})", flat)
-        return f"{ROOT}/{run[1]}/{run[2]}" if run else flat.replace("-", "/", 1)
 
     def file(self, path: str, name: str) -> str:
         return self.files.format(page=path.replace("/", self.between), flat=path.replace("/", "-")) + name
@@ -102,10 +96,6 @@ class GitWiki:
                 lambda name: f"{kind.root}{kind.file(page.path, name)}",
             ),
         )
-
-    def list(self) -> list[str]:
-        names = [str(file.relative_to(self._folder).with_suffix("")) for file in self._folder.rglob("*.md")]
-        return [self._flavour.path(name) for name in names if name.startswith(ROOT)]
 
     def read(self, path: str) -> str | None:
         file = self._file(path)

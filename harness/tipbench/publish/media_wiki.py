@@ -18,7 +18,7 @@ from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
 from tipbench.publish.markup import converted
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, ROOT, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
 from tipbench.tip.wording import plain
 
 RETRIES, RETRY_S = 3, 5
@@ -76,10 +76,6 @@ class MediaWiki:
             if width := width_of(content):
                 text = text.replace(f"[[File:{file(name)}|", f"[[File:{file(name)}|{width}px|")
         return text
-
-    def list(self) -> list[str]:
-        with self._explained():
-            return [str(page.name) for page in self._site.allpages(prefix=f"{ROOT}/")]
 
     def read(self, path: str) -> str | None:
         with self._explained(path):

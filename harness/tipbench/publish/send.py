@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from tipbench.publish.index import index_page
-from tipbench.publish.wiki import MARK, ROOT, Page, Wiki, WikiError
+from tipbench.publish.wiki import MARK, Page, Wiki, WikiError
 from tipbench.tip.wording import lines_of
 
 
@@ -21,10 +20,7 @@ class Change:
 
 
 def plan(wiki: Wiki, pages: Sequence[Page]) -> list[Change]:
-    """What is to be written now, with the index last. Raises WikiError where a page is not ours."""
-    paths = [page.path for page in pages]
-    if any(path.startswith(f"{ROOT}/") for path in paths):
-        pages = [*pages, index_page([*wiki.list(), *paths])]
+    """What is to be written now. Raises WikiError where a page is not ours."""
     changes = []
     for page in pages:
         text = wiki.render(page).strip()

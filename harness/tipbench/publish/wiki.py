@@ -9,7 +9,7 @@ from typing import Protocol
 from tipbench.errors import UserError
 
 ROOT = "Benchmarks"
-"""The page that all others lie below."""
+"""What the paths of all pages of runs begin with."""
 
 SUMMARY = "Published by tipbench"
 """What a wiki's history says of our changes."""
@@ -52,9 +52,6 @@ class Wiki(Protocol):
 
     def render(self, page: Page) -> str:
         """The page in the wiki's own markup, without the mark."""
-
-    def list(self) -> list[str]:
-        """Paths of the pages below ROOT."""
 
     def read(self, path: str) -> str | None:
         """The page as the wiki has it; None where there is none."""
