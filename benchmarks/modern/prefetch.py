@@ -254,6 +254,6 @@ ON_ANY_JOB = (
         loading_in_workers,
         do=TIP.do.format(prefetch_factor=FURTHER[0]),
         phase="loading",
-        loads_ahead=True,
+        loads_elsewhere=True,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from time import perf_counter
 from typing import Any
 
 from tipbench.given.command import GivenCommand
@@ -13,7 +12,7 @@ from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import BETWEEN
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import NO_TIME, compared, follows_training
+from tipbench.given.workers import compared
 from tipbench.machine import native
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
@@ -48,8 +47,6 @@ def with_ways(
             if way.loads_elsewhere and built and not why_not:
                 data = compared(built, way.apply, survey.draws, until)
                 why_not, proof = data.why_not, data.words
-            if way.loads_ahead and built and not why_not:
-                why_not = follows_training(built()) if perf_counter() < until else NO_TIME
             survey.ways.append(
                 WayHere(
                     tip=tip.id,

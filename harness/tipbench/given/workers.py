@@ -1,12 +1,14 @@
 """Whether worker processes would give a job the batches that its own process gives it.
 
 Each worker has a copy of the data set, as it was when the worker was started. It does not see what is changed later, in
-the job's process or in another worker; a random number generator in it draws the same in every worker; and the place
-in a file that was open before is one for all of them. None of this raises: a training just gets other data.
+the job's process or in another worker; a random number generator in it draws the same in every worker; and it loads
+ahead of the steps. None of this raises: a training just gets other data. So the batches of both are compared, while the
+first steps run. What changes later or more slowly is not seen.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -20,7 +22,6 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import IterableDataset
 
 from tipbench.given.draws import draw_alike, shuffle_alike
-from tipbench.given.held import changes, of_the_model, of_workers, own_samplers, shared_by_workers, state
 from tipbench.given.loop import GivenJob
 from tipbench.tip.job import Job
 
@@ -33,6 +34,15 @@ NO_TIME = "there was no time to compare the batches with and without workers: gi
 
 NEXT_EPOCH = 4
 """Batches of the second epoch that are compared too: what changes between epochs shows there."""
+
+STEPS = 2
+"""Batches on which a training's step runs: what follows the training shows in the next batch."""
+
+SETTERS = ("set_epoch", "set_stage", "set_phase", "set_step", "set_level", "set_difficulty")
+"""Methods that a training calls between its epochs, which no measurement of single steps does."""
+
+HANDLES = {"h5py": "an open h5py file", "sqlite3": "a database's connection", "lmdb": "an open database"}
+"""By top-level package, what several processes cannot use at once, beside open files."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +81,17 @@ def compared(
     if look_s <= 0:
         return Compared(why_not=NO_TIME)
     job = build()
-    if isinstance(job.data, IterableDataset):
+    if isinstance(job.data, IterableDataset) and not job.loading.get("num_workers"):
         return Compared(
             why_not="the data set is iterable: unless its `__iter__` takes a part by "
             "`torch.utils.data.get_worker_info()`, every worker gives all of it, and where it does the batches are "
             "others; once it does, try it yourself"
         )
-    if why_not := shared_by_workers(job):
+    if why_not := _not_compared(job.data):
         return Compared(why_not=why_not)
-    roots = of_workers(job)
-    before = state(roots)
     as_it_is = _loaded(job, draws, look_s)
-    if why_not := as_it_is.failure or changes(before, state(roots), "while the data are loaded"):
-        return Compared(why_not=why_not)
-    if why_not := follows_training(job, roots):
-        return Compared(why_not=why_not)
+    if as_it_is.failure:
+        return Compared(why_not=as_it_is.failure)
     del job  # its model: not both are in memory
     other = build()
     follow(other)
@@ -101,20 +107,23 @@ def compared(
     return Compared(len(pairs), epoch=as_it_is.epoch > 0 and len(pairs) == len(as_it_is.digests))
 
 
-def follows_training(job: Job, data: Sequence[Any] = ()) -> str:
-    """Why batches must not be loaded some steps ahead, as workers do; empty where they may.
-
-    data: what else, beside what chooses their items, must not follow the training.
-    """
-    samplers = own_samplers(job)
-    if path := of_the_model(job, samplers):
-        return f"{path} is of the job's model, and workers would choose items some steps ahead of it"
-    roots = [*samplers, *data]
-    batches = iter(job.loader())
-    batch = next(batches)
-    before = state(roots)
-    job.run(batch, None) if isinstance(job, GivenJob) else job.run(*batch)
-    return changes(before, state(roots), "in a step")
+def _not_compared(data: Any) -> str:
+    """Why workers would not do for a data set, of what comparing its batches may not show; empty where they may."""
+    while data is not None:
+        kind = type(data)
+        for name, value in getattr(data, "__dict__", {}).items():
+            package = type(value).__module__.partition(".")[0]
+            is_file = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
+            what = "an open file" if is_file else HANDLES.get(package, "") if hasattr(value, "close") else ""
+            if what:
+                return f"{kind.__name__}.{name} is {what}, which workers would share: open it at the first item"
+        if setters := [name for name in SETTERS if hasattr(kind, name)]:
+            return (
+                f"{kind.__name__} has a method {setters[0]}: what the training changes by it, workers that are kept do "
+                "not see"
+            )
+        data = getattr(data, "dataset", None)  # of a Subset
+    return ""
 
 
 @dataclass
@@ -141,6 +150,8 @@ def _loaded(job: Job, draws: Sequence[str], longest_s: float, count: int | None 
         while True:
             for batch in job.loader():
                 loaded.digests.append(_digest(batch))
+                if job.optimizer is not None and len(loaded.digests) <= STEPS:
+                    job.run(batch, None) if isinstance(job, GivenJob) else job.run(*batch)
                 most = loaded.epoch + NEXT_EPOCH if count is None and loaded.epoch else count
                 if len(loaded.digests) == most or perf_counter() > end:
                     return loaded

@@ -49,10 +49,8 @@ class Way:
         around: a context entered around a step that is no Job, in place of apply.
         mechanism: what shows it at work against a plain job, if the pairs' baseline is not one.
         keeps_pages: whether memory that was given back stays mapped: tried first where a step maps much of it anew.
-        loads_elsewhere: whether other processes load the data then, which may give other data: it is tried only where
-            it was shown that they give the same.
-        loads_ahead: whether they load it further ahead of the steps: it is tried only where no step changes what is
-            loaded next.
+        loads_elsewhere: whether other processes load the data then, or load them further ahead of the steps, which may
+            give other data: it is tried only where it was shown that they give the same.
     """
 
     apply: Callable[[Job], None] = as_it_is
@@ -72,7 +70,6 @@ class Way:
     mechanism: Mechanism | None = None
     keeps_pages: bool = False
     loads_elsewhere: bool = False
-    loads_ahead: bool = False
 
 
 def that_trains(job: Job) -> str:
