@@ -19,7 +19,6 @@ from tipbench.worker.clock import (
     EMPTYING_BYTES,
     Card,
     emptying_l2,
-    events_between,
     seconds_to_finish,
     time_block,
     warm_up,
@@ -118,50 +117,10 @@ def test_a_driver_that_does_not_know_the_card_reports_nothing(
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", unknown_to_it)
     unknown = Card(CPU)
-    assert unknown.held_back() == {}
     assert set(unknown.read().values()) == {-1}
     assert unknown.read().keys() == card.read().keys()
     assert unknown.joules_a_step(lambda: pytest.fail("a step for nothing"), step_s=1.0) is None
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("reading", "before", "after", "expected"),
-    [
-        (0, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 5}, 0),
-        (0, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 9}, 0x20),  # over at the block's end, and still it was
-        (0x4, {0x4: 10, 0x20: 5}, {0x4: 10, 0x20: 5}, 0),  # begun after the block's last step
-        (0x8 | 0x4, {0x4: 10}, {0x4: 11}, 0x8 | 0x4),  # hardware slowdown has no counter
-        (-1, {0x40: 1}, {0x40: 2}, 0x40),
-        (-1, {0x40: 1}, {0x40: 1}, 0),
-        (-1, {}, {}, -1),  # an older driver
-        (0x20, {}, {}, 0x20),
-    ],
-)
-def test_what_held_the_clock_back_within_a_block_is_what_the_counters_say(
-    reading: int, before: dict[int, int], after: dict[int, int], expected: int
-) -> None:
-    assert events_between(reading, before, after) == expected
-
-
-def test_the_counters_are_those_the_driver_keeps(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pynvml
-
-    assert card.held_back() == {}, "this made-up driver is too old"
-
-    def values(handle: int, fields: list[int]) -> list[SimpleNamespace]:
-        assert handle == 7
-        refused = pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
-        return [
-            SimpleNamespace(
-                nvmlReturn=pynvml.NVML_ERROR_NOT_SUPPORTED if field == refused else pynvml.NVML_SUCCESS,
-                value=SimpleNamespace(ullVal=1000 + field),
-            )
-            for field in fields
-        ]
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", values)
-    assert card.held_back() == {0x4: 1074, 0x20: 1269, 0x80: 1271}
 
 
 # ---- a block ----

@@ -145,22 +145,6 @@ class Card:
         except Exception:  # a refused reading must never look like a 0
             return -1
 
-    def held_back(self) -> dict[int, int]:
-        """The value of each of HELD_COUNTERS, by the bit of its clock event; empty where an older driver has none."""
-        if self._driver is None:
-            return {}
-        nvml, card = self._driver
-        try:
-            fields = nvml.nvmlDeviceGetFieldValues(card, [getattr(nvml, name) for name in HELD_COUNTERS])
-        except Exception:  # an older driver, or an older nvidia-ml-py that lacks the name
-            return {}
-        bits = HELD_COUNTERS.values()
-        return {
-            bit: int(field.value.ullVal)
-            for bit, field in zip(bits, fields, strict=True)
-            if field.nvmlReturn == nvml.NVML_SUCCESS
-        }
-
     def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
         """Energy of one step, averaged over ENERGY_S seconds of steps (J); None where the driver does not report it."""
         synchronize(self.device)
@@ -181,28 +165,6 @@ def _handle(nvml: Any, uuid: str) -> Any:
         return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except nvml.NVMLError:
         return nvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
-
-
-HELD_COUNTERS = {
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP": 0x4,
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": 0x20,
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 0x40,
-    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 0x80,
-}
-"""Counter that grows while something holds a GPU's clock back -> the bit of the same clock event. The bits describe the
-present moment only, so they miss an event that ended within a block."""
-
-
-def events_between(reading: int, before: Mapping[int, int], after: Mapping[int, int]) -> int:
-    """The bits of what held the clock back in a block: for events with a counter, those whose counter grew.
-
-    reading: the bits at the block's end, -1 where not reported. before, after: `Card.held_back` around the block.
-    """
-    counted = before.keys() & after.keys()
-    if not counted:
-        return reading
-    uncounted = max(reading, 0) & ~functools.reduce(operator.or_, counted)
-    return functools.reduce(operator.or_, (bit for bit in counted if after[bit] > before[bit]), uncounted)
 
 
 def together(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
@@ -228,7 +190,7 @@ def time_block(
     before: called before every step, outside the clock. card: the GPU, read while it still works. again: leave the
     untimed step out, because this process's last step was of the same variant.
     """
-    disturbance, held = Disturbance.read(), card.held_back() if card else {}
+    disturbance = Disturbance.read()
     readings: dict[str, int] = {}
     if not again:
         if before is not None:
@@ -257,10 +219,7 @@ def time_block(
         if collects:
             gc.enable()
     block: dict[str, Any] = {"seconds": seconds, **Disturbance.read().since(disturbance)}
-    if card is not None:
-        events = events_between(readings["clock_events"], held, card.held_back())
-        block["gpu"] = {**readings, "clock_events": events}
-    return block
+    return block | ({"gpu": readings} if card is not None else {})
 
 
 def warm_up(
