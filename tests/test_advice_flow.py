@@ -90,7 +90,6 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
     def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
         monkeypatch.setattr(parts, "run", made)
         monkeypatch.setattr(parts, "time", made)
-        monkeypatch.setattr(parts, "time_with", lambda *_: {})
         monkeypatch.setattr(command, "surveyed", lambda *_: survey)
         monkeypatch.setattr(command, "time", made)
         monkeypatch.setattr(command, "occupied", lambda: "")

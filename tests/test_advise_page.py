@@ -13,7 +13,7 @@ from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
 from tipbench.advise import tuned
 from tipbench.advise.combination import WITHOUT
-from tipbench.advise.outcome import Outcome, interplay, is_open, is_unreliable, pays
+from tipbench.advise.outcome import Outcome, is_open, is_unreliable, pays, remarks
 from tipbench.advise.page import as_json, lines, markdown
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import HEAP
@@ -49,22 +49,6 @@ def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_to
     alone = run([measured(info("Alone", tip=tip(name), scale="macro"), {"optimized": 0.1}) for name in "abc"])
     each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
     return Outcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
-
-
-@pytest.mark.parametrize(
-    ("outcome", "sentence"),
-    [
-        (together(1.5, a=1.2, b=1.25), ""),
-        (
-            together(1.5, a=1.1, b=1.0),
-            "In part they save the same time: where one is left out, the others bring some of its gain.",
-        ),
-        (together(1.5, a=1.5, b=1.5), "They help each other: where one is left out, the others bring less."),
-        (together(1.5, a=1.5), ""),
-    ],
-)
-def test_whether_members_bring_the_same_is_said(outcome: Outcome, sentence: str) -> None:
-    assert interplay(outcome) == sentence
 
 
 def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
@@ -144,7 +128,7 @@ def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring
     outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": speedup(1.5)})
     alone = answers(outcome)["c"][1]
     assert answers(outcome)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
-    assert interplay(outcome).startswith("There was no time to leave each out")
+    assert remarks(outcome)[0].startswith("There was no time to leave each out")
 
 
 CACHES = "Compile caches were empty: a later run finds there what is compiled, and starts sooner."

@@ -32,7 +32,6 @@ WAYS = [
 A_JOB = replace(
     SURVEY,
     ways=WAYS,
-    rates={"flops": 1e12},
     card={"flops": 1e9, "loading": 0.01, "forward": 0.02, "backward": 0.02, "optimizer": 0.01},
     by_hand=[("x", "X", "x()")],
 )
@@ -49,7 +48,6 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     monkeypatch.setattr(surveyed, "early_variables", lambda target: {})
     monkeypatch.setattr(command, "surveyed", lambda *_: A_JOB)
     monkeypatch.setattr(command, "occupied", lambda: "")
-    monkeypatch.setattr(parts, "time_with", lambda *_: {})
     monkeypatch.setattr(command, "time", machine)
     for name in ("run", "time"):
         monkeypatch.setattr(parts, name, machine)

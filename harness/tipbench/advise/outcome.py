@@ -32,7 +32,6 @@ class Outcome:
             without members.
         left_out: for each way that was removed from the combination, the time without it relative to the full
             combination at that point.
-        phase_seconds: seconds that each phase of a step takes with the members; empty if not measured.
         others: of each launch of all parts, cores that other programs kept busy, as far as that is known.
         on_busy: whether there is advice from a busy machine too.
     """
@@ -42,7 +41,6 @@ class Outcome:
     members: Combination
     sides: dict[str, Result]
     left_out: Mapping[str, Result] = field(default_factory=dict)
-    phase_seconds: Mapping[str, float] = field(default_factory=dict)
     others: Sequence[float] = ()
     on_busy: bool = False
 
@@ -176,31 +174,16 @@ def _excluded(outcome: Outcome) -> list[str]:
     return sentences
 
 
-def interplay(outcome: Outcome) -> str:
-    """Whether what each member brings on top of the others multiplies to less than what all bring, or to more, or that
-    none was left out; empty where that is not known, or is so within two standard errors. Of more than two members
-    this says nothing of a single one: it may still bring less than alone where they help each other."""
-    whole = outcome.sides.get("optimized")
-    others = [outcome.sides.get(f"{WITHOUT}{name}") for name in outcome.members]
-    if pays(outcome) and len(others) > 1 and not any(others):
-        return (
+def remarks(outcome: Outcome) -> list[str]:
+    """What holds of all members together, in sentences."""
+    without = [outcome.sides.get(f"{WITHOUT}{name}") for name in outcome.members]
+    apart = ""
+    if pays(outcome) and len(without) > 1 and not any(without):
+        apart = (
             "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
             "longer budget shows that."
         )
-    decided = [
-        (result.log_speedup, result.error)
-        for result in (whole, *others)
-        if result and result.log_speedup is not None and result.error is not None
-    ]
-    if len(others) < 2 or len(decided) <= len(others):
-        return ""
-    (all_s, _), *each = decided
-    more = sum(mean for mean, _ in each) - all_s
-    if abs(more) <= 2 * math.hypot(*(error for _, error in decided)):
-        return ""
-    if more > 0:
-        return "In part they save the same time: where one is left out, the others bring some of its gain."
-    return "They help each other: where one is left out, the others bring less."
+    return [sentence for sentence in (apart, price(outcome), heap(outcome)) if sentence]
 
 
 def price(outcome: Outcome) -> str:

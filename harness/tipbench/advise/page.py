@@ -13,13 +13,12 @@ from tipbench.advise.outcome import (
     by_name,
     changes,
     conclusion,
-    heap,
-    interplay,
     inverse_of,
     once,
     pays,
     price,
     price_once,
+    remarks,
     speedup_of,
 )
 from tipbench.advise.pairs import sides_alone
@@ -124,14 +123,14 @@ def lines(outcome: Outcome) -> list[str]:
     listed = _answers(outcome)
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
-    together = [f"  {line}" for line in (*changes(outcome), interplay(outcome), price(outcome), heap(outcome)) if line]
+    together = [f"  {line}" for line in (*changes(outcome), *remarks(outcome))]
     first = [headline(outcome.survey), *lost_cores(outcome.survey), *ceilings(outcome)]
     return [*first, "", conclusion(outcome), *together, "", *tips]
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
-    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "time_with_changes", "tips",
-    "not_tried", "by_hand"}.
+    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "tips", "not_tried",
+    "by_hand"}.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
     {"gain", "low", "high", "once_s", "pays_after_steps", "price", "members": [{"name", "do", "alone", "gain", "low",
@@ -158,7 +157,6 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "conclusion": conclusion(outcome),
         "measured_anew": list(outcome.members),
         "together": combination,
-        "time_with_changes": dict(outcome.phase_seconds),
         "tips": [
             {name: getattr(answer, name) for name in ("tip", "title", "answer", "do", "gain")}
             | {"price": _price(answer, outcome)}
@@ -181,34 +179,20 @@ def _factors(result: Result | None) -> dict[str, float | None]:
 
 def ceilings(outcome: Outcome) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
-    card, sentences = outcome.survey.card, []
-    shares, whole = _shares(card), sum(card.get(phase, 0.0) for phase in PHASES)
+    shares, sentences = _shares(outcome.survey.card), []
     if outcome.survey.others > OCCUPIED:
         return [
             f"Where a step's time goes is not known, as other programs kept {outcome.survey.others:.1f} cores busy."
         ]
     if shares:
-        sentences.append(f"Of a step's time {_spent(shares)}{' in a first epoch' if outcome.survey.unlike else ''}.")
+        spent = ", ".join(
+            f"{words} {100 * shares[phase]:.0f} %" for phase, words in PHASE_WORDS.items() if phase in shares
+        )
+        sentences.append(f"Of a step's time {spent}{' in a first epoch' if outcome.survey.unlike else ''}.")
         for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
             if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1 and not (phase == LOADING and outcome.survey.unlike):
                 sentences.append(f"Making {what} free would give at most {1 / (1 - shares[phase]):.2f}x.")
-    least, moving = _at_best(outcome.survey, "flops", whole), _at_best(outcome.survey, "bytes", whole)
-    if least:
-        traffic = f", {seconds(moving)} for its memory traffic" if moving else ""
-        sentences.append(f"Lower bounds for a step on this machine: {seconds(least)} for its arithmetic{traffic}.")
-    if pays(outcome) and (after := _shares(outcome.phase_seconds)):
-        left = sum(outcome.phase_seconds.values())
-        times = f"; a step then takes {left / least:.1f} times what its arithmetic would" if 0 < least <= left else ""
-        sentences.append(f"With the changes {_spent(after)}{times}.")
     return sentences
-
-
-def _at_best(survey: Survey, work: str, whole: float) -> float:
-    """Seconds for this part of a step's work at the rate of a large operation. 0 where it is not known, or is more than
-    the whole step: operations of grouped convolutions are counted too often, and caches are faster than memory."""
-    rate = survey.rates.get(work, 0.0)
-    least = survey.card.get(work, 0.0) / rate if rate else 0.0
-    return least if least <= whole else 0.0
 
 
 def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
@@ -218,10 +202,6 @@ def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
     if not taken[FORWARD]:
         return {}
     return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}
-
-
-def _spent(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{words} {100 * shares[phase]:.0f} %" for phase, words in PHASE_WORDS.items() if phase in shares)
 
 
 def markdown(outcome: Outcome) -> str:
@@ -236,9 +216,7 @@ def markdown(outcome: Outcome) -> str:
         versions=versions(outcome.alone.machine),
         first=lost_cores(survey),
         changes=changes(outcome),
-        remarks=[
-            line for line in (interplay(outcome), price(outcome), heap(outcome), " ".join(ceilings(outcome))) if line
-        ],
+        remarks=[*remarks(outcome), *([" ".join(where)] if (where := ceilings(outcome)) else [])],
         same_code=same_code,
         warnings=[*slow(survey), *_of_comparing(survey)],
         not_tried=_not_tried(survey),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tipbench.advise.combination import WITHOUT, Combination, left_out
 from tipbench.given.sides import AS_IT_IS, GivenPair
-from tipbench.given.survey import KNOWN, Survey, WayHere
+from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
 from tipbench.suite.files import MADE_OF_DATA
 from tipbench.tip.pair import TOGETHER
@@ -31,10 +31,6 @@ LOADING = ("async-loading", "prefetch")
 ROUNDING = 1e-3
 """What a way may add to the rounding errors of the job as it is, relative to its results, and three times what such
 errors become in it: `torch._dynamo.utils.same` adds a tenth of a tolerance, which is 1e-2 for most trainings."""
-
-
-def is_known(survey: Survey) -> bool:
-    return survey.kind in KNOWN
 
 
 def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:

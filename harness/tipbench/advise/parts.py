@@ -12,8 +12,8 @@ import json
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -29,8 +29,8 @@ from tipbench.advise.combination import (
 from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
-from tipbench.advise.pairs import ALONE_PAIR, is_known, sides_alone, write_alone, write_together
-from tipbench.advise.surveyed import NoJob, time_with
+from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together
+from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey, WayHere
@@ -57,9 +57,6 @@ LEAST_S = 30.0
 AT_ONCE_S = 1e-3
 """The budget of a part for which no time is left: it says what it has."""
 
-END, END_S = 0.05, 15.0
-"""Share of the time, and most seconds of it, for the page, for which the job's phases are timed with the changes."""
-
 LAUNCHES = 2
 """That a verdict as a rule needs of changes that bring much."""
 
@@ -84,11 +81,10 @@ class Advice:
     def survey(self) -> Survey:
         return self.job.survey
 
-    def measure(self, over: float) -> int:
-        """All parts that are not there yet, and the last one that is. over: when the time is, as `time.monotonic` has
-        it. Raises NoJob where the job itself fails."""
-        budget_s = _left(over)
-        until = over - min(END * budget_s, END_S)
+    def measure(self, until: float) -> int:
+        """All parts that are not there yet, and the last one that is. until: when the time is over, as `time.monotonic`
+        has it. Raises NoJob where the job itself fails."""
+        budget_s = _left(until)
         kept_s = [0.0 if math.isinf(budget_s) else share * budget_s for share in (1 - OF_ALL, KEPT, 0.0)]
         combination: Combination = ()
         for number, alone_s in enumerate(_left(until) - kept for kept in kept_s):
@@ -100,7 +96,7 @@ class Advice:
             combination = self._first_combination()
         if combination and (_left(until) > 0 or any(part.exists() for part in self._parts()[1:])):
             combination, code = self._together(combination, until)
-        return code if code == 130 else self._concluded(combination, over)
+        return code if code == 130 else self._concluded(combination)
 
     def _alone(self, budget_s: float) -> int:
         return self._measured(self.folder / ALONE, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey))
@@ -218,9 +214,8 @@ class Advice:
         """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
         return {row.variant: row for row in self._results(place) if row.tip == TOGETHER and row.is_measured}
 
-    def outcome(self, combination: Combination, phase_seconds: Mapping[str, float] | None = None) -> Outcome:
-        """What the parts hold about this last combination. phase_seconds: as `Outcome` has it. Raises NoJob where they
-        hold nothing yet."""
+    def outcome(self, combination: Combination) -> Outcome:
+        """What the parts hold about this last combination. Raises NoJob where they hold nothing yet."""
         file = results_file(self.folder / ALONE)
         if file is None:
             raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
@@ -235,19 +230,17 @@ class Advice:
         }
         confirmed = combinations[-1] if combination and combinations else {}
         return Outcome(
-            *(self.survey, alone, combination, confirmed, left_out, phase_seconds or {}),
+            *(self.survey, alone, combination, confirmed, left_out),
             others=[others for part in self._parts() for others in _others(part)],
             on_busy=self.job.subject.busy,
         )
 
-    def _concluded(self, combination: Combination, over: float) -> int:
-        """Write the pages, and print what the advice is. Returns the exit code. over: as of `measure`."""
+    def _concluded(self, combination: Combination) -> int:
+        """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
         tuned.remove(self.folder)  # of a conclusion from fewer launches
         if pays(outcome):
             members = [self.survey.by_name[name] for name in combination]
-            if is_known(self.survey):
-                outcome = replace(outcome, phase_seconds=time_with(self.target, members, over))
             tuned.write(self.folder, self.target, self.survey, members, gain(outcome), outcome.alone.controls)
         markdown = page.markdown(outcome)
         title = plain(f"Which tips pay for {self.survey.name}")

@@ -101,19 +101,6 @@ def surveyed(target: str, until: float = math.inf) -> Survey:
     return msgspec.convert(_answer(target, callers(), str(NEEDED * deadline_s), deadline_s=deadline_s), Survey)
 
 
-def time_with(target: str, ways: Sequence[WayHere], until: float = math.inf) -> dict[str, float]:
-    """Seconds that the phases of a step take where these ways are followed; empty where that is not known by `until`,
-    as `time.monotonic` has it."""
-    names, deadline_s = [way.name for way in ways], min(DEADLINE_S, until - time.monotonic())
-    if deadline_s <= 0:
-        return {}
-    try:
-        answer = _answer(target, environment_of(ways, callers()), "0", *names, deadline_s=deadline_s)
-    except NoJob:
-        return {}
-    return msgspec.convert(answer, dict[str, float])
-
-
 def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:
     """These variables with what the ways set, their libraries before others in LD_PRELOAD."""
     libraries = dict.fromkeys(library for way in ways for library in way.preload)

@@ -90,7 +90,6 @@ class Survey:
         draws: random number generators that its data draw from, by `tipbench.given.draws.generators_used`.
         bytes: main memory that the job's first steps took (bytes).
         parameters: number of the model's parameters.
-        rates: of large operations on this machine: "flops" (1/s) and "bytes" (bytes/s).
         faults: pages that the kernel maps in in one warm step.
         card: job profile from `job_card`; empty where it is unknown.
         others: cores that other programs kept busy meanwhile; 0 where that is unknown.
@@ -123,7 +122,6 @@ class Survey:
     draws: list[str] = field(default_factory=list)
     bytes: Count = 0
     parameters: Count = 0
-    rates: dict[str, Number] = field(default_factory=dict)
     faults: Count = 0
     card: dict[str, Number] = field(default_factory=dict)
     others: Number = 0.0

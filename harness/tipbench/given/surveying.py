@@ -9,7 +9,7 @@ import json
 import math
 import resource
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -26,7 +26,7 @@ from tipbench.given.command import GivenCommand
 from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
-from tipbench.given.pair import SETTLED, all_in_fp64, followed
+from tipbench.given.pair import all_in_fp64
 from tipbench.given.survey import Device, Kind, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
 from tipbench.given.tried import with_ways
@@ -35,14 +35,14 @@ from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES
-from tipbench.suite.files import BENCHMARKS, load, set_guides_aside
+from tipbench.suite.files import set_guides_aside
 from tipbench.tip.job import Job
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import Step
 from tipbench.tip.way import workers_started_anew
 from tipbench.tip.wording import plural
 from tipbench.worker.guard import seed_generators
-from tipbench.worker.job_card import job_card, phases_of
+from tipbench.worker.job_card import job_card
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
 
@@ -176,7 +176,6 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
         "epoch": 0 if workers_started_anew(job) else len(job.loader()),
         "draws": list(generators_used(job)),
         "parameters": sum(parameter.numel() for parameter in job.model.parameters()),
-        "rates": _card(lambda: _rates(job.device)) if perf_counter() < until else {},
         "card": card,
         "others": max(0.0, others),
         "faults": faults,
@@ -345,23 +344,6 @@ def _runs_in_fp64(build: Callable[[], Any]) -> bool:
         return False
 
 
-def _rates(device: torch.device) -> dict[str, float]:
-    """Work per second in the fastest of five steps of the pairs in `benchmarks/limit.py`, by kind of work."""
-    limit = load(BENCHMARKS / "limit.py", BENCHMARKS)
-    rates: dict[str, float] = {}
-    for control in (limit.MatrixProduct, limit.Copy):
-        pair = control(device, control.sizes.on("L" if device.type == "cuda" else "S"))
-        step, took = pair.build(), math.inf
-        for _ in range(5):
-            began = perf_counter()
-            step()
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            took = min(took, perf_counter() - began)
-        rates |= {kind: work / took for kind, work in pair.work().items()}
-    return rates
-
-
 def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
     try:
         return read()
@@ -374,21 +356,12 @@ def _seconds(card: Mapping[str, float]) -> float:
     return sum(card.get(phase, 0.0) for phase in PHASES)
 
 
-def time_with(target: str, ways: Sequence[str]) -> dict[str, float]:
-    """`phases_of` a job's step with these ways followed; empty where it is unknown."""
-    job = followed(target, ways)
-    assert isinstance(job, Job)
-    for _ in range(SETTLED):
-        job.step()
-    return _card(lambda: phases_of(job, job.step))
-
-
-def main(target: str, answer: str, needed_s: str, *ways: str) -> None:
-    """Write to the file `answer`, as JSON: a Survey, with ways instead the result of `time_with`, or {"problem"}."""
+def main(target: str, answer: str, needed_s: str) -> None:
+    """Write to the file `answer`, as JSON: a Survey, or {"problem"}."""
     bound_output()
     set_guides_aside()
     try:
-        content = time_with(target, ways) if ways else asdict(survey(target, float(needed_s)))
+        content = asdict(survey(target, float(needed_s)))
     except BadJob as bad:
         content = {"problem": str(bad)}
     Path(answer).write_text(json.dumps(content))
