@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -84,29 +83,18 @@ def _card(nvml: Any, index: int, handle: Any, driver: str) -> dict[str, Any]:
 
 
 def _visible(nvml: Any, handles: Sequence[Any], listed: str) -> list[int]:
-    """Which of `handles` a value of CUDA_VISIBLE_DEVICES means, in its order.
-
-    As torch reads it (`torch.cuda._parse_visible_devices`): all entries are of the first one's kind, which is an
-    index, a UUID or the beginning of one ("GPU-8932f937"), or the UUID of an instance ("MIG-..."), which here means
-    its card. The first entry that means no card ends the list, and a card named twice empties it.
-    """
+    """Which of `handles` a value of CUDA_VISIBLE_DEVICES means, in its order: by index, by UUID or its beginning, or by
+    the UUID of an instance ("MIG-..."), which here means its card. The first entry that means no card ends the list."""
     uuids = [_text(_ask(nvml.nvmlDeviceGetUUID, handle)) for handle in handles]
-    kind = listed[:4] if listed.startswith(("GPU-", "MIG-")) else ""
     chosen: list[int] = []
     for entry in map(str.strip, listed.split(",")):
-        if kind:
-            start = entry if kind == "GPU-" else _text(_ask(_uuid_of_whole_card, nvml, entry))
-            places = [place for place, uuid in enumerate(uuids) if entry.startswith(kind) and uuid.startswith(start)]
-        else:
-            number = re.match(r"\+?0*(\d{1,9})(\d*)", entry, re.ASCII)
-            places = [int(number[1])] if number and not number[2] and int(number[1]) < len(handles) else []
+        start = _text(_ask(_uuid_of_whole_card, nvml, entry)) if entry.startswith("MIG-") else entry
+        places = [place for place, uuid in enumerate(uuids) if start.startswith("GPU-") and uuid.startswith(start)]
+        if entry.isdigit() and int(entry) < len(handles):
+            places = [int(entry)]
         if len(places) != 1:
             break
-        if kind == "MIG-" and places[0] in chosen:
-            continue
-        if places[0] in chosen:
-            return []
-        chosen += places
+        chosen += [place for place in places if place not in chosen]
     return chosen
 
 
