@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,7 +143,7 @@ def test_fetch_unpacks_what_is_missing_and_leaves_the_rest(cache: Path, monkeypa
     expected = (
         "already there: ",
         "package libtcmalloc",
-        "could not download",
+        "could not install",
         "fetched from the Debian package numactl",
     )
     for line, words in zip(lines, expected, strict=True):
@@ -200,24 +199,4 @@ def test_a_library_the_loader_refuses_is_not_kept(cache: Path, monkeypatch: pyte
     cache.mkdir(parents=True)
     with pytest.raises(native.NotFetched, match=r"the loader refuses libx\.so: ld\.so: object"):
         native._place(a_library(tmp_path / "libx.so"), cache / "libx.so")
-    assert list(cache.iterdir()) == []
-
-
-@pytest.mark.usefixtures("nothing_installed")
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="Intel builds it for x86-64 only")
-def test_another_wheel_of_the_same_name_is_not_taken(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """By a real pip, from a folder in place of a package index that somebody added."""
-    name, version = native.INTEL_OPENMP.split("==")
-    package = f"{name.replace('-', '_')}-{version}"
-    with zipfile.ZipFile(tmp_path / f"{package}-py3-none-any.whl", "w") as wheel:
-        wheel.write(a_real_library(tmp_path / "libiomp5.so"), f"{package}.data/data/lib/libiomp5.so")
-        wheel.writestr(f"{package}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{package}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{package}.dist-info/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    monkeypatch.setattr(native, "NAMES", ("iomp5",))
-    assert "not fetched: pip could not download" in fetched()["iomp5"]
     assert list(cache.iterdir()) == []

@@ -1,7 +1,7 @@
 """Optional native libraries: where they are, and how to get them without root.
 
-`python -m tipbench.machine.native fetch` fills the cache folder; it never fails, because every library here
-is optional: what is missing turns pairs into `skipped`, with the reason.
+`python -m tipbench.machine.native fetch` fills the cache folder, and installs Intel's as a package. It never fails,
+because every library here is optional: what is missing turns pairs into `skipped`, with the reason.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ from tipbench.tip.reason import Reason
 from tipbench.tip.wording import plain
 
 INTEL_OPENMP = "intel-openmp==2026.2.0"
-"""A wheel of 50 MB, of which only libiomp5.so (2.8 MB) stays."""
-
-INTEL_OPENMP_HASH = "sha256:2308a1a3e74718a9cd8cccf218c34d8cd80b43d3b89dfbb01b38dee205c50980"
-"""Of its wheel for Linux on x86-64, so that no further package index of a person's decides what is preloaded. The other
-libraries differ from distribution to distribution; `apt-get` takes them only with the distribution's signature."""
+"""A package for Python, which holds libiomp5.so. The other libraries differ from distribution to distribution."""
 
 SEPARATORS = re.compile("[ :$]")
 """What no path in LD_PRELOAD can hold: the first two separate paths, the third begins $LIB and the like."""
@@ -119,17 +115,6 @@ def _folders(root: Path) -> Iterator[Path]:
     triplet = f"{platform.machine()}-linux-gnu"
     for folder in ("usr/local/lib", f"usr/lib/{triplet}", f"lib/{triplet}", "usr/lib64", "usr/lib", "lib64", "lib"):
         yield root / folder
-    if root == Path("/"):
-        yield from _ldconfig_folders()
-
-
-def _ldconfig_folders() -> Iterator[Path]:
-    """Folders that /etc/ld.so.conf adds; the loader's cache lists them with every library."""
-    program = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
-    if program is None:
-        return
-    listed = subprocess.run([program, "-p"], capture_output=True, errors="surrogateescape", check=False).stdout
-    yield from dict.fromkeys(Path(path).parent for path in re.findall(r"=> (/\S+)", listed))
 
 
 def _fits(path: Path) -> bool:
@@ -162,7 +147,7 @@ def _fetch_one(name: str) -> str:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="tipbench-") as scratch:
-            source = _from_wheel(Path(scratch)) if name == "iomp5" else _from_apt(name, Path(scratch))
+            source = _from_index() if name == "iomp5" else _from_apt(name, Path(scratch))
     except (NotFetched, OSError, subprocess.SubprocessError) as error:
         return f"not fetched: {error}"
     return f"fetched from {source}"
@@ -220,24 +205,15 @@ def _download(name: str, folder: Path) -> Path | None:
     return None
 
 
-def _from_wheel(scratch: Path) -> str:
-    """Take libiomp5.so out of Intel's wheel; returns what it was taken from. Raises NotFetched."""
+def _from_index() -> str:
+    """Install Intel's library into this Python's environment; returns what it was taken from. Raises NotFetched."""
     if platform.machine() != "x86_64":
         raise NotFetched("Intel builds it for x86-64 only")
-    import zipfile  # only here: `find` is on the path of every worker, and this import is not free
-
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(f"{INTEL_OPENMP} --hash={INTEL_OPENMP_HASH}\n")
-    done = _run(sys.executable, "-P", "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps",
-                "--only-binary=:all:", "--require-hashes", "-d", str(scratch), "-r", str(requirements),
-                timeout=600)  # fmt: skip
-    wheels = list(scratch.glob("*.whl"))
-    if done.returncode or not wheels:
-        raise NotFetched(f"pip could not download {INTEL_OPENMP}: {_last_line(done.stderr)}")
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        inside = next(member for member in wheel.namelist() if member.endswith("/libiomp5.so"))
-        _place(Path(wheel.extract(inside, scratch)), cache_folder() / "libiomp5.so")
-    return f"the wheel {INTEL_OPENMP}"
+    options = ("-qq", "--disable-pip-version-check", "--no-deps", INTEL_OPENMP)
+    done = _run(sys.executable, "-P", "-m", "pip", "install", *options, timeout=600)
+    if done.returncode:
+        raise NotFetched(f"pip could not install {INTEL_OPENMP}: {_last_line(done.stderr)}")
+    return f"the package {INTEL_OPENMP}"
 
 
 def _library(name: str, folder: Path) -> Path:
