@@ -19,7 +19,7 @@ from tipbench.fleet import progress, slurm
 from tipbench.fleet.logs import LOGS, ON
 from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, Kind, Measure, Plan, PlanError, Versions
 from tipbench.fleet.progress import NODES
-from tipbench.fleet.slurm import Job, Later, Node, Silent
+from tipbench.fleet.slurm import Later, Node, Silent
 from tipbench.machine import describe
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of, plural
@@ -29,9 +29,6 @@ AGAIN_S = 60.0
 
 SILENT = 3
 """Times that Slurm may fail to answer in a row before `--wait` gives up."""
-
-HELD = "held"
-"""In Slurm's reasons for a job that a person must release: JobHeldUser, "launch failed requeued held"."""
 
 
 def _say(text: str, stream: TextIO | None = None) -> None:
@@ -268,7 +265,7 @@ def status(folder: Path) -> int:
                 _say(f"  {node}: {measured.state}{f': {measured.said}' if measured.said else ''}")
         for job in progress.in_flight(name, jobs):
             if not job.node:
-                _say(f"  job {job.id} waits: {_why(job)}")
+                _say(f"  job {job.id} waits: {job.reason}")
         if answers and (why := progress.obstacle(folder, wanted, name, nodes, jobs)):
             _say(f"  nothing more is submitted: {why}")
     for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
@@ -281,12 +278,6 @@ def status(folder: Path) -> int:
     else:
         _say(f"all is done: `tipbench compare {folder}`")
     return int(lacking > 0)
-
-
-def _why(job: Job) -> str:
-    if HELD in job.reason.lower():
-        return f"held ({job.reason}): `scontrol release {job.id}`"
-    return job.reason
 
 
 def cancel(folder: Path) -> int:
