@@ -15,7 +15,7 @@ from tipbench.report import guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence, answers
+from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence
 from tipbench.tip.pair import Claim, Equal, Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
@@ -31,8 +31,7 @@ TIPS = [tip_and_pairs(file) for file in FILES]
 
 
 def test_each_item_of_the_guides_has_a_tip() -> None:
-    by_item = answers((vars(tip), [(pair.scale, pair.__name__) for pair in pairs]) for tip, pairs in TIPS)
-    assert not {item for item, tips in by_item.items() if not tips}
+    assert {item for tip, _ in TIPS for item in tip.guide} == {item.id for item in ITEMS}
 
 
 def test_items_are_distinct_and_have_a_source() -> None:
@@ -73,13 +72,6 @@ def test_a_pair_checks_equal_work_and_mechanism(pair: type[Pair]) -> None:
     assert pair.equal in Equal
     assert pair.tolerance <= (1e-1 if pair.equal is Equal.LOSSY else 1e-2)
     assert pair.equal not in (Equal.REFERENCE, Equal.LOSSY) or pair.reference is not Pair.reference
-
-
-def test_a_reason_takes_the_place_of_a_micro_pair_and_an_item_of_no_guide_is_named() -> None:
-    by_item = answers([({"id": "mine", "guide": ("B7",), "no_micro": "it is a loop"}, [("macro", "One")])])
-    assert [(answer.micro, answer.macro) for answer in by_item["B7"]] == [("none: it is a loop", "One")]
-    with pytest.raises(ValueError, match="mine names the guide item Z9"):
-        answers([({"id": "mine", "guide": ("Z9",)}, [("micro", "One")])])
 
 
 def test_the_readme_s_table_is_what_list_prints() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery
-from tipbench.tip.guide import ITEMS, Answer, answers
+from tipbench.tip.guide import ITEMS
 from tipbench.tip.wording import plain
 
 
@@ -73,13 +73,20 @@ def as_text(discovery: Discovery) -> str:
 
 
 def coverage(discovery: Discovery) -> str:
-    """Which pairs answer which item of the guides, as a Markdown table. Raises ValueError for an unknown item."""
-    answered = answers((tip, [(info.scale, info.pair) for info in pairs]) for tip, pairs in _tips(discovery))
+    """Which pairs answer which item of the guides, as a Markdown table."""
     lines = ["| item | the advice | tip | micro | macro |", "| --- | --- | --- | --- | --- |"]
+    with_tip = 0
     for item in ITEMS:
-        of_item = answered[item.id] or [Answer("not yet", "", "")]
-        lines += [f"| {item.id} | {item.title} | {each.tip} | {each.micro} | {each.macro} |" for each in of_item]
-    with_tip = sum(map(bool, answered.values()))
+        answering = [(tip, pairs) for tip, pairs in _tips(discovery) if item.id in tip["guide"]]
+        with_tip += bool(answering)
+        for tip, pairs in answering:
+            micro, macro = (
+                ", ".join(info.pair for info in pairs if info.scale == scale) for scale in ("micro", "macro")
+            )
+            none = f"none: {tip['no_micro']}" if tip["no_micro"] else ""
+            lines.append(f"| {item.id} | {item.title} | {tip['id']} | {micro or none} | {macro} |")
+        if not answering:
+            lines.append(f"| {item.id} | {item.title} | not yet |  |  |")
     return "\n".join([*lines, "", f"{with_tip} of the guides' {len(ITEMS)} items have a tip."])
 
 

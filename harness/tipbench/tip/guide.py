@@ -6,8 +6,7 @@ A tip names the items it answers in `Tip.guide`; tests/test_guide.py fails where
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -64,38 +63,3 @@ SOURCES: Mapping[str, str] = _GUIDES["sources"]
 """What the chapters are called."""
 
 ITEMS = msgspec.convert(_GUIDES["item"], tuple[Item, ...])
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What one tip has for an item.
-
-    Attributes:
-        tip: the tip's id.
-        micro: its micro pairs, or why there are none.
-        macro: its macro pairs.
-    """
-
-    tip: str
-    micro: str
-    macro: str
-
-
-def answers(tips: Iterable[tuple[Mapping[str, object], Iterable[tuple[str, str]]]]) -> dict[str, list[Answer]]:
-    """By item id, the tips that answer it; an empty list where none does.
-
-    tips: each tip's fields, and the (scale, name) of its pairs. Raises ValueError where a tip names an
-    item that is in no guide.
-    """
-    by_item: dict[str, list[Answer]] = {item.id: [] for item in ITEMS}
-    for tip, pairs in tips:
-        by_scale: dict[str, list[str]] = {"micro": [], "macro": []}
-        for scale, name in pairs:
-            by_scale[scale].append(name)
-        micro, macro = (", ".join(by_scale[scale]) for scale in ("micro", "macro"))
-        reason = str(tip.get("no_micro") or "")
-        for item in tip["guide"]:  # type: ignore[attr-defined]
-            if item not in by_item:
-                raise ValueError(f"the tip {tip['id']} names the guide item {item}, which is not in guides.toml")
-            by_item[item].append(Answer(str(tip["id"]), micro or (f"none: {reason}" if reason else ""), macro))
-    return by_item
