@@ -5,7 +5,6 @@ import io
 import os
 import pwd
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +33,6 @@ CARD: dict[str, Any] = {
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which nothing is missing, whatever the tests run on; returns its root."""
-    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
     monkeypatch.setattr(native, "missing", lambda name: None)
     return tmp_path
 

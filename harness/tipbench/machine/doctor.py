@@ -22,7 +22,6 @@ from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE
 from tipbench.tip.wording import plain
 
 OLDEST_TORCH, NEWEST_TORCH = (2, 11), (2, 15)
-OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 
 PROBE = """
 import json, sys
@@ -119,19 +118,11 @@ def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: 
     """What is missing, or has a version that is not supported."""
     cards = described["gpus"] if isinstance(described["gpus"], list) else []
     return [
-        *_python(sys.version_info[:2]),
         *_torch(torch_facts),
         *_gpu(torch_facts, cards),
         *_native(described),
         *_shared_memory(root),
     ]
-
-
-def _python(running: tuple[int, ...]) -> list[Finding]:
-    if OLDEST_PYTHON <= running <= NEWEST_PYTHON:
-        return []
-    text = f"this is {'.'.join(map(str, running))}; 3.11 to 3.13 are supported"
-    return [Finding("Python", text, "install Python 3.13", blocks=running < OLDEST_PYTHON)]
 
 
 def _torch(facts: Mapping[str, Any]) -> list[Finding]:
