@@ -269,20 +269,6 @@ def test_a_truncated_line_costs_its_record_only(say: Said, known: list[PairInfo]
 # ---- what is listed and reported ----
 
 
-def test_the_lists_json_has_exactly_the_documented_keys(say: Said, known: list[PairInfo]) -> None:
-    code, out, _ = say("list", "--json")
-    assert code == 0
-    listed = json.loads(out)
-    assert listed.keys() == {"tips", "broken"}
-    (one,) = listed["tips"]
-    assert one.keys() == {"tip", "title", "guide", "claim", "status", "pairs"}
-    assert len(one["pairs"]) == 3
-    assert one["pairs"][0] == {
-        **{"pair": "Gelu", "scale": "micro", "variants": ["baseline", "optimized"], "needs": []},
-        **{"runnable": False, "reason": "no GPU", "remedy": "buy one"},
-    }
-
-
 def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[PairInfo]) -> None:
     _, out, _ = say("list")
     assert "why: no GPU; remedy: buy one" in out
@@ -579,8 +565,8 @@ def of_pair(line: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_own_folder_with_discovered_pairs_is_listed(say: Said, tmp_path: Path) -> None:
     (own(tmp_path / "mine") / "broken.py").write_text("import tipbench; TIP = (\n")
-    code, out, _ = say("list", "--json", "--from", tmp_path / "mine", "--device", "cpu")
-    listed = json.loads(out)
+    code, out, _ = say("list", "--from", tmp_path / "mine", "--device", "cpu")
     assert code == 1
-    assert [pair["pair"] for one in listed["tips"] for pair in one["pairs"]] == ["Adding"]
-    assert [broken["file"] for broken in listed["broken"]] == ["broken.py"]
+    assert "  Adding  " in out
+    assert "\nbroken: " in out
+    assert "broken.py" in out

@@ -13,7 +13,7 @@ from tests.made_up import files
 from tipbench.engine.run import Options
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import PairInfo
-from tipbench.suite.catalog import as_json, as_text
+from tipbench.suite.catalog import as_text
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
@@ -136,7 +136,6 @@ def test_what_a_file_says_is_shown_without_what_a_terminal_acts_on(tmp_path: Pat
     text = as_text(discovery)
     assert all(line.isprintable() for line in text.splitlines())
     assert "evil [2J: Do so now  [1,]" in text
-    assert as_json(discovery).isascii()
 
 
 @pytest.mark.parametrize("make", [False, True])

@@ -28,6 +28,7 @@ REMOVED = {
     ): "the losses of the compared steps stand on the page; --allow numerics tries bfloat16 and int8",
     ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
     ("fleet", "--profile"): "give a time: --budget 5m",
+    ("list", "--json"): "it prints text alone; a run's file holds what each pair needs, as JSON",
     ("list", "--found"): "`tipbench report FILE` has what a run found out",
     ("run", "-k"): "name pairs, or patterns of names: '*Training'",
     ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
@@ -106,7 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     command = commands.add_parser("list", help="show every tip, its pairs, and whether they can run here")
-    command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(command=_list)
     _add_folder(command)
     _add_device(command)
@@ -250,13 +250,13 @@ def _count(text: str) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from tipbench.suite.catalog import as_json, as_text, coverage
+    from tipbench.suite.catalog import as_text, coverage
     from tipbench.suite.discover import discover
     from tipbench.suite.files import BENCHMARKS
 
     found = discover(Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS, options.device)
-    print(as_json(found) if options.json else as_text(found))
-    if not (options.json or options.folder):
+    print(as_text(found))
+    if not options.folder:
         from tipbench.report import guides
 
         print(f"\n{coverage(found)}\n\n{guides.sentences()}", end="")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -11,30 +10,6 @@ from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery
 from tipbench.tip.guide import ITEMS
 from tipbench.tip.wording import plain
-
-
-def as_json(discovery: Discovery) -> str:
-    """{"tips": [{"tip", "title", "guide", "claim", "status", "pairs": [{"pair", "scale", "variants",
-    "needs", "runnable", "reason", "remedy"}]}]}, and "broken": [{"file", "reason"}]. A public format."""
-    tips = []
-    for tip, pairs in _tips(discovery):
-        fields = {"tip": tip["id"], **{name: tip[name] for name in ("title", "guide", "claim", "status")}}
-        tips.append({**fields, "pairs": [_pair(info) for info in pairs]})
-    broken = [{"file": record.info.file, "reason": record.reason} for record in discovery.broken]
-    return json.dumps({"tips": tips, "broken": broken}, indent=2)  # ASCII: a terminal acts on some other characters
-
-
-def _pair(info: PairInfo) -> dict[str, Any]:
-    reason, remedy = _obstacle(info)
-    return {
-        "pair": info.pair,
-        "scale": info.scale,
-        "variants": [variant.name for variant in info.variants],
-        "needs": sorted({*info.needs, *(need for variant in info.variants for need in variant.needs)}),
-        "runnable": not reason,
-        "reason": reason,
-        "remedy": remedy,
-    }
 
 
 def _obstacle(info: PairInfo) -> tuple[str, str]:
@@ -83,7 +58,7 @@ def coverage(discovery: Discovery) -> str:
             micro, macro = (
                 ", ".join(info.pair for info in pairs if info.scale == scale) for scale in ("micro", "macro")
             )
-            none = f"none: {tip['no_micro']}" if tip["no_micro"] else ""
+            none = f"none: {tip['no_micro']}" if tip.get("no_micro") else ""
             lines.append(f"| {item.id} | {item.title} | {tip['id']} | {micro or none} | {macro} |")
         if not answering:
             lines.append(f"| {item.id} | {item.title} | not yet |  |  |")
