@@ -61,9 +61,16 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
     ]
 
 
-def test_what_changes_results_is_named_though_it_is_left_out() -> None:
-    left_out = "  Left out, as it changes results: do c, 1.105x [1.097, 1.114] alone; `--allow numerics` lets it in"
-    assert lines(replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS))[3:-5] == ["  do a", left_out]
+def test_what_changes_results_stands_by_itself_with_how_far_results_are_off() -> None:
+    outcome = replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS)
+    line = "do c: 1.105x [1.097, 1.114] alone; results were not compared"
+    assert lines(outcome)[3:-5] == ["  do a", f"  Alters results, so it stands by itself: {line}"]
+    page = markdown(outcome)
+    assert f"## What alters results\n\n- {line}\n\n`python tuned.py --lossy` follows" in page
+    error = {"method": "lossy", "tolerance": 0.1, "seeds": 2, "error": 0.004, "baseline_error": 1e-7}
+    about = measured(info("Alone", tip=tip("c"), scale="macro"), {"optimized": 0.1}, equal={"optimized": error})
+    alone = replace(outcome.alone, records=(*outcome.alone.records[:2], about))
+    assert "error against fp64 0.004" in markdown(replace(outcome, alone=alone))
 
 
 @pytest.mark.parametrize(("off", "is_advice"), [(0.02, True), (-0.02, True), (0.06, False), (-0.06, False)])

@@ -93,7 +93,6 @@ def test_a_part_that_cannot_be_written_is_one_sentence(
     [
         [],
         ["OTHER"],
-        ["JOB", "--allow", "numerics"],
         ["JOB", "--seed", "7"],
         ["--", sys.executable, "JOB"],
     ],

@@ -24,8 +24,9 @@ BUDGET_S, ADVICE_S = 2700.0, 1200.0
 REMOVED = {
     (
         "advise",
-        "--check",
-    ): "the losses of the compared steps stand on the page; --allow numerics tries bfloat16 and int8",
+        "--allow",
+    ): "what changes results is always tried, and stands by itself; `tuned.py --lossy` follows it",
+    ("advise", "--check"): "how far results are off stands on the page, beside what each change of precision brings",
     ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
     ("fleet", "--profile"): "give a time: --budget 5m",
     ("list", "--json"): "it prints text alone; a run's file holds what each pair needs, as JSON",
@@ -152,9 +153,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--out", type=Path, default=Path("advice"), metavar="DIR", help="default: advice")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
-    command.add_argument(
-        "--allow", choices=("numerics",), help="numerics: changes together may include those of precision"
-    )
     command.add_argument("--busy", action="store_true", help="advise although other programs keep the machine busy")
     command.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue an advice: type the job and the options that it began with"
@@ -308,8 +306,7 @@ def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
     budget_s = ADVICE_S if options.budget is None else options.budget
-    may = options.allow == "numerics", options.seed, options.busy
-    typed = command.Options(options.job, options.out, budget_s, *may)
+    typed = command.Options(options.job, options.out, budget_s, options.seed, options.busy)
     return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 
 

@@ -52,7 +52,6 @@ class Options:
         job: FILE:NAME alone, or the words of a command.
         out: the folder in which the folder of this advice is made.
         budget_s: seconds after which nothing more is started; 0: until everything is decided.
-        numerics: whether ways that change results by design may be in the combination.
         seed: of inputs, weights and block order.
         busy: whether to advise on a machine that other programs keep busy too.
     """
@@ -60,7 +59,6 @@ class Options:
     job: Sequence[str]
     out: Path = Path("advice")
     budget_s: float = 1200.0
-    numerics: bool = False
     seed: int = 0
     busy: bool = False
 
@@ -76,7 +74,7 @@ class Options:
             job, digest = program_of(self.job), sha256("\0".join(self.job).encode()).hexdigest()
         else:
             job, digest = absolute(self.job[0] if self.job else ""), ""
-        return Subject(job, digest, str(Path.cwd()), self.numerics, self.seed, self.busy)
+        return Subject(job, digest, str(Path.cwd()), self.seed, self.busy)
 
 
 def begin(options: Options) -> int:

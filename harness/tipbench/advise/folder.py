@@ -26,13 +26,12 @@ class Subject:
         job: absolute FILE:NAME of the function that builds the job, or the name of a command's program.
         digest: of the words of a command, which may hold secrets; empty for a function.
         folder: in which it was typed, where relative paths of the job begin.
-        numerics, seed, busy: as in `tipbench.advise.command.Options`.
+        seed, busy: as in `tipbench.advise.command.Options`.
     """
 
     job: str
     digest: str
     folder: str
-    numerics: bool
     seed: int
     busy: bool = False
 
@@ -44,7 +43,6 @@ class Subject:
     def words(self) -> str:
         """What to type after `tipbench advise`, in a shell; of a command its program stands for all words."""
         options = [
-            *(["--allow", "numerics"] if self.numerics else []),
             *(["--seed", str(self.seed)] if self.seed else []),
             *(["--busy"] if self.busy else []),
         ]

@@ -16,7 +16,7 @@ from tipbench.records.record import Run
 from tipbench.report.price import SOON, more_memory
 from tipbench.report.result import Result, steps_to_pay
 from tipbench.report.results import results
-from tipbench.tip.wording import percent, plural, ratio, seconds
+from tipbench.tip.wording import equal_work, percent, plural, ratio, seconds
 from tipbench.verdict.rules import JOB_BOUND
 
 
@@ -122,11 +122,11 @@ def _undecided(outcome: Outcome) -> set[str]:
 
 
 def changes(outcome: Outcome) -> list[str]:
-    """What each member brings on top of the others, what those brought that were left out, and what may not be in;
-    nothing where nothing is advised."""
+    """What each member brings on top of the others, and what those brought that were left out; nothing where nothing is
+    advised."""
     if is_unreliable(outcome):
         return []
-    return [*(_members(outcome) if pays(outcome) else _not_confirmed(outcome)), *_excluded(outcome)]
+    return _members(outcome) if pays(outcome) else _not_confirmed(outcome)
 
 
 def _do(outcome: Outcome) -> dict[str, str]:
@@ -160,18 +160,23 @@ def _members(outcome: Outcome) -> list[str]:
     return [*sentences, *(f"Left out: {do[name]}, {inverse_of(result)} on top of these" for name, result in left)]
 
 
-def _excluded(outcome: Outcome) -> list[str]:
-    """What pays alone and is not among the members because it changes results."""
-    alone, sentences = by_name(outcome), []
-    for way in outcome.survey.ways:
-        name, do = way.name, way.in_a_line
-        if not way.changes_numbers or name not in alone or alone[name].verdict != "faster":
-            continue
-        if name in outcome.members or name in outcome.left_out:
-            continue
-        brings = f"{do}, {speedup_of(alone[name])} alone"
-        sentences.append(f"Left out, as it changes results: {brings}; `--allow numerics` lets it in")
-    return sentences
+def lossy(outcome: Outcome) -> dict[str, str]:
+    """By name, the ways that pay alone and alter results, those first that bring most: what each brings, and how far
+    results are off with it. Empty where nothing is advised."""
+    alone, ways = by_name(outcome), outcome.survey.by_name
+    taken = {ways[name].one_of for name in outcome.members} - {""}
+    paying = [
+        (name, result)
+        for name, result in alone.items()
+        if ways[name].changes_numbers and ways[name].one_of not in taken and result.verdict == "faster"
+    ]
+    if is_unreliable(outcome):
+        return {}
+    return {
+        name: f"{ways[name].in_a_line}: {speedup_of(result)} alone; "
+        f"{equal_work(result.equal) or 'results were not compared'}"
+        for name, result in sorted(paying, key=lambda one: -(one[1].log_speedup or 0.0))
+    }
 
 
 def remarks(outcome: Outcome) -> list[str]:

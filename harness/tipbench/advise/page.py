@@ -14,6 +14,7 @@ from tipbench.advise.outcome import (
     changes,
     conclusion,
     inverse_of,
+    lossy,
     once,
     pays,
     price,
@@ -123,14 +124,15 @@ def lines(outcome: Outcome) -> list[str]:
     listed = _answers(outcome)
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
-    together = [f"  {line}" for line in (*changes(outcome), *remarks(outcome))]
+    alters = [f"Alters results, so it stands by itself: {line}" for line in lossy(outcome).values()]
+    together = [f"  {line}" for line in (*changes(outcome), *alters, *remarks(outcome))]
     first = [headline(outcome.survey), *lost_cores(outcome.survey), *ceilings(outcome)]
     return [*first, "", conclusion(outcome), *together, "", *tips]
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
-    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "tips", "not_tried",
-    "by_hand"}.
+    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "lossy", "tips",
+    "not_tried", "by_hand"}.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
     {"gain", "low", "high", "once_s", "pays_after_steps", "price", "members": [{"name", "do", "alone", "gain", "low",
@@ -157,6 +159,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "conclusion": conclusion(outcome),
         "measured_anew": list(outcome.members),
         "together": combination,
+        "lossy": list(lossy(outcome).values()),
         "tips": [
             {name: getattr(answer, name) for name in ("tip", "title", "answer", "do", "gain")}
             | {"price": _price(answer, outcome)}

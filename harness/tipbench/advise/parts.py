@@ -28,12 +28,12 @@ from tipbench.advise.combination import (
 )
 from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
-from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, pays
+from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, lossy, pays
 from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
 from tipbench.given.sides import AS_IT_IS
-from tipbench.given.survey import Survey, WayHere
+from tipbench.given.survey import Survey
 from tipbench.machine.controls import of_the_shell
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
@@ -104,9 +104,6 @@ class Advice:
     def _first_combination(self) -> Combination:
         """Raises NoJob."""
         return first_combination(self._candidates(), self._most(), abs(self._noise()))
-
-    def _is_allowed(self, way: WayHere) -> bool:
-        return not way.changes_numbers or self.job.subject.numerics
 
     def _noise(self) -> float:
         """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
@@ -205,8 +202,8 @@ class Advice:
             for side, way in sides.items():
                 result = measured.get((tip, side))
                 if result is not None and (mean := result.log_speedup) is not None:
-                    can_be = not beyond_its_phase(self.survey, way, result)
-                    allowed, decided = can_be and self._is_allowed(way), result.verdict != "inconclusive"
+                    allowed = not (way.changes_numbers or beyond_its_phase(self.survey, way, result))
+                    decided = result.verdict != "inconclusive"
                     candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
         return candidates
 
@@ -239,9 +236,11 @@ class Advice:
         """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
         tuned.remove(self.folder)  # of a conclusion from fewer launches
-        if pays(outcome):
-            members = [self.survey.by_name[name] for name in combination]
-            tuned.write(self.folder, self.target, self.survey, members, gain(outcome), outcome.alone.controls)
+        names, further = combination if pays(outcome) else (), tuple(lossy(outcome))[:1]
+        if names or further:
+            members = [self.survey.by_name[name] for name in names]
+            said = gain(outcome) if names else "nothing that leaves the results as they are"
+            tuned.write(self.folder, self.target, self.survey, members, said, outcome.alone.controls, further)
         markdown = page.markdown(outcome)
         title = plain(f"Which tips pay for {self.survey.name}")
         write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))

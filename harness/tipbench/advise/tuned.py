@@ -10,11 +10,11 @@ from tipbench.advise.surveyed import environment_of
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import HEAP, read_by_torch
 from tipbench.report.output import write_file
-from tipbench.tip.wording import plain, plural
+from tipbench.tip.wording import plain
 
 ENV, PROGRAM = "tuned.env", "tuned.py"
 
-TEXT = '''"""{name} with {count} followed: {gain}.
+TEXT = '''"""{name} with what pays: {gain}.
 
 From this folder, in a shell:
 
@@ -24,13 +24,17 @@ The brackets keep its settings from all that runs in that shell later.
 """
 
 import os
+import sys
 
 from tipbench.given.pair import followed
+
+LOSSY = {lossy!r}
+"""What alters results and pays alone: `python tuned.py --lossy` follows it too."""
 
 
 def main() -> None:
     os.chdir({here!r})  # the job's relative paths begin there
-    job = followed({target!r}, {combination!r})
+    job = followed({target!r}, {combination!r} + (LOSSY if "--lossy" in sys.argv else ()))
     for _ in range(100):
         job.step()
 
@@ -56,9 +60,16 @@ def remove(folder: Path) -> None:
 
 
 def write(
-    folder: Path, target: str, survey: Survey, combination: Sequence[WayHere], gain: str, controls: Mapping[str, str]
+    folder: Path,
+    target: str,
+    survey: Survey,
+    combination: Sequence[WayHere],
+    gain: str,
+    controls: Mapping[str, str],
+    lossy: Sequence[str] = (),
 ) -> None:
-    """The two files, of a command the settings alone. controls: of both sides. Raises ReportError."""
+    """The two files, of a command the settings alone. controls: of both sides. lossy: names of further ways, which set
+    no variables. Raises ReportError."""
     # As it was measured: of an inference without gradients, 1.14x faster so, three of six processes were slower by a
     # quarter with glibc's own thresholds. And with what the job's file sets before it imports torch, as tuned.py
     # imports torch before that file.
@@ -69,15 +80,14 @@ def write(
     if heap:
         settings = f"{GROWS}\n{settings}"
     write_file(folder / ENV, settings.encode())
-    count = plural(len(combination), "tip")
     names = tuple(way.name for way in combination)
     if survey.kind != "command":
         text = TEXT.format(
             name=in_docstring(survey.name),
-            count=count,
             gain=in_docstring(gain),
             here=str(Path.cwd()),
             target=target,
             combination=names,
+            lossy=tuple(lossy),
         )
         write_file(folder / PROGRAM, text.encode())
