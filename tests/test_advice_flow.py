@@ -122,19 +122,6 @@ def test_the_tips_that_pay_are_measured_together(on: Callable[..., Any]) -> None
     assert [one["answer"] for one in advice["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
 
 
-def test_what_brings_more_than_its_phase_takes_is_left_out_and_said(on: Callable[..., Any]) -> None:
-    ways = [replace(way, phase="loading" if way.name == "a" else "") for way in SURVEY.ways]
-    card = {"loading": 0.01, "forward": 0.05, "backward": 0.03, "optimizer": 0.01}
-    survey = replace(SURVEY, ways=ways, card=card)
-    advice = on(Machine(summed(a=0.3, b=0.2)), survey)()
-    assert members(advice) == ["b"]
-    (said,) = [one for one in advice["tips"] if one["tip"] == "a"]
-    assert said["answer"] == "can't tell"
-    assert "but loading takes 10 % of a step, of which making it free would bring 1.11x at most" in said["gain"]
-    busy = on(Machine(summed(a=0.3, b=0.2)), replace(survey, others=1.0))
-    assert members(busy(resume=True)) == ["b"], "what was measured stays"
-
-
 def test_one_lock_is_held_from_the_survey_to_the_last_part(
     on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

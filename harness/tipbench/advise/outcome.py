@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tipbench.advise.combination import WITHOUT, Combination, costs
-from tipbench.advise.contradictions import off_from_itself
 from tipbench.advise.pairs import sides_alone
+from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.machine.controls import HEAP
@@ -18,6 +18,9 @@ from tipbench.report.result import Result, steps_to_pay
 from tipbench.report.results import results
 from tipbench.tip.wording import equal_work, percent, plural, ratio, seconds
 from tipbench.verdict.rules import JOB_BOUND
+
+OFF = math.log(1.05)
+"""How far the job may be off from itself."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,14 @@ def beside_others(outcome: Outcome) -> str:
     if outcome.others or outcome.survey.others <= OCCUPIED:
         return mostly_beside(outcome.others)
     return f"other programs kept {outcome.survey.others:.1f} cores busy while the job was surveyed"
+
+
+def off_from_itself(alone: Run) -> str:
+    """What the job beside itself came out as, if that is more than OFF; else empty."""
+    own = next((result for result in results(alone) if result.tip == AS_IT_IS and result.is_timed), None)
+    if own is None or own.speedup is None or own.log_speedup is None or abs(own.log_speedup) <= OFF:
+        return ""
+    return ratio(own.speedup, own.low, own.high)
 
 
 def is_unreliable(outcome: Outcome) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tipbench.advise.combination import WITHOUT, costs
-from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.outcome import (
     Outcome,
     by_name,
@@ -28,7 +27,7 @@ from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
-from tipbench.report.answer_kinds import DO_NOT, UNCLEAR, USE
+from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED
@@ -249,11 +248,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
     listed = []
     for answer in sorted(tried, key=lambda answer: -bring[answer.tip]):
         of_tip = [result for result in measured if result.tip == answer.tip]
-        ways = sides_alone(outcome.survey)[answer.tip]
-        wrong = {result.variant: beyond_its_phase(outcome.survey, ways[result.variant], result) for result in of_tip}
-        if why := "; ".join(f"{ways[side].in_a_line} {wrong}" for side, wrong in wrong.items() if wrong):
-            listed.append(replace(answer, kind=UNCLEAR, answer=UNCLEAR, do="", gain=why))
-        elif any(result.is_measured for result in of_tip):
+        if any(result.is_measured for result in of_tip):
             gain = _gains(answer, outcome.survey, of_tip)
             answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
             listed.append(_with_the_changes(answer, outcome))

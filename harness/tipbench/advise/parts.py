@@ -26,7 +26,6 @@ from tipbench.advise.combination import (
     first_combination,
     next_combination,
 )
-from tipbench.advise.contradictions import beyond_its_phase
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, lossy, pays
 from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together
@@ -202,8 +201,7 @@ class Advice:
             for side, way in sides.items():
                 result = measured.get((tip, side))
                 if result is not None and (mean := result.log_speedup) is not None:
-                    allowed = not (way.changes_numbers or beyond_its_phase(self.survey, way, result))
-                    decided = result.verdict != "inconclusive"
+                    allowed, decided = not way.changes_numbers, result.verdict != "inconclusive"
                     candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
         return candidates
 

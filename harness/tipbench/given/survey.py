@@ -40,7 +40,6 @@ class WayHere:
         env: environment variables of its process settings.
         preload: paths of the libraries of its process settings.
         first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
-        phase: of a step, the only one in which it can save time; empty if it may in all.
         proof: how far it was shown that the job's data stay the same with it; empty where it does not concern them.
         takes_once: whether following the tip takes something once, such as to compile.
     """
@@ -55,7 +54,6 @@ class WayHere:
     env: dict[str, str] = field(default_factory=dict)
     preload: list[str] = field(default_factory=list)
     first: bool = False
-    phase: str = ""
     proof: str = ""
     takes_once: bool = False
 

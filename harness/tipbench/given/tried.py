@@ -57,7 +57,6 @@ def with_ways(
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
                     first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and _maps_much(survey)),
-                    phase=way.phase,
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
                     env=dict(way.settings.env),
