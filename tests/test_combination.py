@@ -22,8 +22,8 @@ def with_speedup(mean: float, half: float = 0.02, **fields: Any) -> Result:
     return replace(RESULT, speedup=math.exp(mean), low=low, high=high, **fields)
 
 
-def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allowed: bool = True) -> Candidate:
-    return Candidate(name, one_of, mean, verdict, allowed)
+def candidate(name: str, mean: float, one_of: str = "", verdict: str = "") -> Candidate:
+    return Candidate(name, one_of, mean, verdict)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,6 @@ def candidate(name: str, mean: float, one_of: str = "", verdict: str = "", allow
         # what memory does not hold is left out
         ([candidate("a", 0.1), candidate("b", 0.3), candidate("c", 0.2)], {"most": 2}, ("b", "c")),
         # what may not change results is left out
-        ([candidate("amp", 0.5, allowed=False), candidate("a", 0.1)], {}, ("a",)),
     ],
 )
 def test_a_combination_starts_with_all_that_may_help(

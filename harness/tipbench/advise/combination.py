@@ -36,7 +36,6 @@ class Candidate:
         one_of: what it excludes: of the ways with the same word only one can be followed.
         mean: ln of the job's time without it over the time with it.
         verdict: of its comparison with the job as it is.
-        allowed: whether it leaves the results as they are, or may change them.
         decided: whether it has a verdict.
     """
 
@@ -44,12 +43,11 @@ class Candidate:
     one_of: str
     mean: float
     verdict: str
-    allowed: bool = True
     decided: bool = True
 
 
 def first_combination(candidates: Sequence[Candidate], most: int, noise: float = 0.0) -> Combination:
-    """All that are allowed and do not seem to harm; of those that exclude each other the one that brings most.
+    """All that do not seem to harm; of those that exclude each other the one that brings most.
 
     most: how many there may be; those that bring least are left out. noise: how far the job was off from itself. A way
     not yet proven faster must seem to bring more than `noise`, and more than LEAST if it has no verdict.
@@ -57,8 +55,7 @@ def first_combination(candidates: Sequence[Candidate], most: int, noise: float =
     usable = [
         candidate
         for candidate in candidates
-        if candidate.allowed
-        and (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else LEAST))
+        if (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else LEAST))
         and candidate.verdict != "slower"
     ]
     best: dict[str, Candidate] = {}

@@ -195,14 +195,16 @@ class Advice:
         return results(store.read(file)[0]) if file else []
 
     def _candidates(self) -> list[Candidate]:
+        """The ways that were measured alone and leave results as they are."""
         measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE) if row.is_measured}
         candidates = []
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
                 result = measured.get((tip, side))
-                if result is not None and (mean := result.log_speedup) is not None:
-                    allowed, decided = not way.changes_numbers, result.verdict != "inconclusive"
-                    candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, allowed, decided))
+                if result is None or way.changes_numbers or (mean := result.log_speedup) is None:
+                    continue
+                is_decided = result.verdict != "inconclusive"
+                candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, is_decided))
         return candidates
 
     def _sides(self, place: Path) -> dict[str, Result]:
