@@ -107,18 +107,17 @@ def _listed(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _record(record: Record) -> Record | None:
-    """The record of one of the suite's pairs; None of any other, and of one with a tip or variants that the suite
-    lacks."""
+    """The record of one of the suite's pairs; None of any other, of one with variants that the suite lacks, and of one
+    whose tip it words otherwise: without its condition an answer would mislead."""
     info = record.info
-    id, title = (str(info.tip.get(field)) for field in ("id", "title"))
-    names = (id, title, *(variant.name for variant in info.variants), *record.variants)
-    if not declares(info.file, info.pair) or not all(map(is_own, names)):
+    names = {variant.name for variant in info.variants} | set(record.variants)
+    if not declares(info.file, info.pair) or not all(map(is_own, names)) or _public(info.tip) != info.tip:
         return None
     public: Record = _public(record)
     about = replace(
         public.info,
         file=info.file,
-        job=info.job if is_own(info.job.removeprefix(f"{id}.")) else "",
+        job=info.job if is_own(info.job.removeprefix(f"{info.tip['id']}.")) else "",
         needs=(),
         variants=tuple(replace(side, settings=_ranks(side.settings), needs=()) for side in public.info.variants),
         code=info.code if info.code == sides(of_suite(info.file), info.pair) else {},

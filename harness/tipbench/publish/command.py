@@ -99,7 +99,10 @@ def _read(file: Path) -> Allowed:
     publication = _allowed(file, run, notices)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
-        _say(f"{file}: {plural(len(withheld), 'pair')} left out, as this suite has none of that name: {names}")
+        left_out = (
+            f"{plural(len(withheld), 'pair')} left out, as this suite has none of that name, or words its tip otherwise"
+        )
+        _say(f"{file}: {left_out}: {names}")
     if not publication.run.records:
         raise WikiError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return publication

@@ -27,7 +27,9 @@ def declares(file: str, pair: str) -> bool:
 @cache
 def is_own(text: str) -> bool:
     """Whether a text is the suite's: a string or a name in its files, or made of these and of numbers."""
-    if {text, text.removeprefix("lib")} & _texts() or re.fullmatch(r"\d{1,7}(\.\d{1,3})?|nan|-?inf|L\d[di]?", text):
+    if {text.strip(" ,:"), text.removeprefix("lib")} & _texts() or re.fullmatch(
+        r"\d{1,7}(\.\d{1,3})?|nan|-?inf|L\d[di]?", text
+    ):
         return True
     cuts = re.finditer(", |: |=| ", text[:100])
     return any(is_own(text[: cut.start()]) and is_own(text[cut.end() :]) for cut in cuts)
