@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS
 from tipbench.machine.proc import UNAVAILABLE
 from tipbench.publish.forms import compiler, hardware_name, number, version
 from tipbench.publish.suite import declares, is_own
-from tipbench.records.record import PairInfo, Record, Run
+from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice
 from tipbench.suite.source import of_suite, sides
 from tipbench.tip.process import ProcessSettings
