@@ -93,7 +93,7 @@ TIP = Tip(
     },
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
     guide=("M24",),
-    when="the machine is yours alone, and your program starts no threads or programs of its own",
+    when="the machine is yours alone, nothing goes by its exit status, and it starts no threads or programs of its own",
     claim=Claim.FASTER,
     called="with tcmalloc",
     mechanism=Mechanism(

@@ -89,7 +89,7 @@ TIP = Tip(
             "later calls need only no_grad()"
         ),
     },
-    when="you stay with TorchScript, batches have one shape (the last may be smaller), and outputs are tensors",
+    when="you stay with TorchScript, outputs are tensors, and batches have one shape (the last may be smaller)",
     against="eager mode in float32",
     guide=("A2.5",),
     claim=Claim.FASTER,

@@ -35,7 +35,7 @@ from tipbench.tip.words import (
 
 TIP = Tip(
     id="channels-last",
-    title="Use the channels_last memory format for vision models",
+    title="Use the channels_last format for vision models",
     do=(
         "# where .view() raises, also of weights and gradients: .reshape(); safetensors' save_file: .contiguous()\n"
         "model = model.to(memory_format=torch.channels_last)  # before DDP\n"

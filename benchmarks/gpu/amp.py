@@ -67,7 +67,7 @@ TIP = Tip(
             "scaler.update()"
         ),
     },
-    when="three digits in outputs are enough, as for classes or words: a regression may lose accuracy",
+    when="two digits in outputs are enough, as for classes or words: a regression may lose accuracy",
     against="float32",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,

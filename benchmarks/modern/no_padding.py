@@ -89,9 +89,7 @@ TIP = Tip(
         ),
         "constant_tokens": "",
     },
-    when=(
-        "sequences differ in length, the model's code is yours, and only attention mixes tokens: no convolution, no RNN"
-    ),
+    when=("sequences differ in length, and in your model's code only attention mixes tokens, no convolution or RNN"),
     against="batches padded to their longest sequence",
     guide=("M18",),
     claim=Claim.FASTER,

@@ -22,7 +22,7 @@ from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises,
 
 TIP = Tip(
     id="transforms-v2",
-    title="Transform images as uint8 tensors (transforms v2)",
+    title="Transform images as uint8 (transforms v2)",
     do=(
         "from torchvision.transforms import v2\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"

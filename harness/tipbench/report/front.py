@@ -19,13 +19,13 @@ from tipbench.report.answer_kinds import (
     USE_IF,
 )
 from tipbench.report.gain import Gain
-from tipbench.report.price import LIVE_MARGIN
+from tipbench.report.price import LIVE_MARGIN, NOT_MEASURED
 from tipbench.report.questions import COLUMNS, Line, kind_of_work, questions
 from tipbench.report.result import Result
 from tipbench.report.ways import Way
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
-from tipbench.tip.wording import change, job_words
+from tipbench.tip.wording import change, job_words, seconds
 
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
@@ -33,11 +33,13 @@ RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADI
 MOST = 15
 """Rows of the table."""
 
-SHOWN = 6
+SHOWN = 5
 """Changes of the table whose code the page shows; the pages of all others have theirs."""
 
 LONG_CODE, LONG_CONDITION = 8, 36
 """Most lines of code, and characters of a condition in the table, that the page shows; the tip's page has all."""
+
+DEPRECATED = " (deprecated)"
 
 GRADES = SURE, LIKELY, VARIES, COSTS = "sure", "likely", "depends", "costs"
 """What the table says of a change, in its order: at 99.5 %, at 95 %, it pays in some jobs alone, it costs."""
@@ -64,7 +66,9 @@ class Row:
         title, address: of the tip.
         cells: one for each column.
         memory: of live tensors; empty if not measured.
-        only_if: the condition, cut where it is long.
+        only_if: the condition, cut where it is long, as the page shows it whole elsewhere.
+        whole: the whole condition.
+        rivals: changes that exclude this one.
     """
 
     grade: str
@@ -73,6 +77,8 @@ class Row:
     cells: tuple[Cell, ...]
     memory: Cell
     only_if: str
+    whole: str
+    rivals: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ class Front:
         rows: of the table.
         changes: the first of the table.
         further: rows that the table has no room for.
+        conditions: those of the rows whose code the page does not show, where they were cut.
         questions: what people ask, answered in a line.
         little: by what is said of them, tips.
         open, recipes: tips in a line each.
@@ -114,6 +121,7 @@ class Front:
     rows: tuple[Row, ...]
     changes: tuple[Change, ...]
     further: tuple[Row, ...]
+    conditions: tuple[Line, ...]
     questions: tuple[Line, ...]
     little: Group
     open: tuple[Line, ...]
@@ -141,6 +149,11 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         rows=tuple(rows[:MOST]),
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[MOST:]),
+        conditions=tuple(
+            Line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
+            for row in rows[SHOWN:]
+            if row.whole != row.only_if or row.rivals
+        ),
         questions=tuple(questions(made, address)),
         little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
@@ -183,16 +196,20 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     when = next((answer.when for answer in about if answer.when), "")
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
-    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when))
+    title += DEPRECATED if first.gains and first.gains[0].effect.row.status.startswith("deprecated") else ""
+    rivals = tuple(dict.fromkeys(f"not with: {answer.rival}" for answer in about if answer.rival))
+    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, rivals)
 
 
 def _cell(answer: Answer) -> Cell:
     gains = [gain for gain in answer.gains if gain.effect.mean is not None]
     if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or not gains:
         return Cell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
+    rows = [gain.effect.row for gain in gains]
     if answer.claim == Claim.LEANER:
-        return Cell(rest=_time_of([gain.effect.row for gain in gains]))
-    once = "once " if answer.claim == Claim.SOONER else ""
+        return Cell(rest=_time_of(rows))
+    if answer.claim == Claim.SOONER and rows[0].one_off_sides:
+        return Cell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
     if answer.kind in (USE, USE_IF):
         gains = [gain for gain in gains if gain.state == "gain"]
     means = [gain.effect.mean for gain in gains if gain.effect.mean]
@@ -201,7 +218,7 @@ def _cell(answer: Answer) -> Cell:
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
     brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
-    return Cell(rest=f"costs: {number}") if answer.kind == DO_NOT else Cell(f"{once}{number}", brackets)
+    return Cell(rest=f"costs: {number}") if answer.kind == DO_NOT else Cell(number, brackets)
 
 
 def _alike(*ratios: float) -> list[str]:
@@ -215,22 +232,24 @@ def _time_of(rows: Sequence[Result]) -> str:
     factors = [1 / row.speedup for row in rows if row.speedup]
     if not factors:
         return ""
-    return f"takes {_alike(max(factors))[0]}x as long" if max(factors) > 1.01 else "same"
+    least, most = _alike(min(factors), max(factors))
+    if max(factors) <= 1.01:
+        return "same"
+    return f"takes {most}x as long" if least == most else f"takes {least}x to {most}x as long"
 
 
 def _memory(answers: Iterable[Answer]) -> Cell:
-    sides = [
-        (answer, gain.effect.row.memory_sides)
-        for answer in answers
-        for gain in answer.gains
-        if gain.effect.row.memory_sides and all(gain.effect.row.memory_sides)
-    ]
-    if not sides:
+    jobs = [(answer.claim, gain.effect.row.memory_sides) for answer in answers for gain in answer.gains]
+    changes = [(claim, sides) for claim, sides in jobs if sides and all(sides)]
+    if not changes:
         return Cell()
-    answer, (before, after) = max(sides, key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
-    if abs(after / before - 1) < LIVE_MARGIN:
+    changes.sort(key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
+    (_, least), (claim, most) = changes[0], changes[-1]
+    if abs(most[1] / most[0] - 1) < LIVE_MARGIN:
         return Cell(rest="same")
-    return Cell(change(before, after)) if answer.claim == Claim.LEANER else Cell(rest=change(before, after))
+    shown = dict.fromkeys([change(*least), change(*most)])
+    words = " to ".join(shown)
+    return Cell(words) if claim == Claim.LEANER else Cell(rest=words)
 
 
 def _short(when: str) -> str:
@@ -242,20 +261,21 @@ def _short(when: str) -> str:
 def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> Change:
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
     code = tuple(dict.fromkeys(answer.do for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE))
-    facts = [fact for answer in pays for fact in _facts(answer)]
+    facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1)]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
     return Change(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
 
 
-def _facts(answer: Answer) -> Iterator[str]:
+def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
+    where = f" in {kind_of_work(answer.workload)}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
     yield from _gains(answer.gains)
     if answer.against:
-        yield f"Against {answer.against}."
-    if answer.price:
-        yield f"Price: {answer.price}."
+        yield f"Against{where}: {answer.against}."
+    if answer.price not in ("", NOT_MEASURED):
+        yield f"Price{where}: {answer.price}."
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
@@ -295,7 +315,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     counts = {grade: sum(row.grade == grade for row in rows) for grade in GRADES}
     still_open = {answer.tip for answer in made if answer.kind == UNCLEAR}
     parts = [
-        f"{counts[SURE]} changes pay for sure" if counts[SURE] != 1 else "1 change pays for sure",
+        f"{counts[SURE]} pay{'s' * (counts[SURE] == 1)} for sure",
         *([f"{counts[LIKELY]} likely"] if counts[LIKELY] else []),
         *([f"{counts[VARIES]} in some jobs"] if counts[VARIES] else []),
         *([f"{counts[COSTS]} cost{'s' * (counts[COSTS] == 1)}"] if counts[COSTS] else []),
@@ -304,7 +324,8 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     if not tried:
         return "No tip was tried."
     skipped = len({answer.tip for answer in made} - tried)
-    return f"Of {len(tried)} tips tried, {', '.join(parts)}{f'; {skipped} cannot be tried here' if skipped else ''}."
+    more = f" {skipped} more cannot be tried here." if skipped else ""
+    return f"Of {len(tried)} tips tried, {', '.join(parts)}; the others bring little, or are recipes.{more}"
 
 
 def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:

@@ -62,7 +62,9 @@ class Effect:
 
     @property
     def is_sure(self) -> bool:
-        """Whether a gain is one at 99.5 %; one that is read or counted is."""
+        """Whether a gain is one at 99.5 %, and of time also by the verdict of its pair."""
+        if self.measure is TIME and self.row.verdict != "faster":
+            return False
         return self.state.word == "gain" and (self.mean is None or self.mean.above(self.measure.margin) >= CERTAIN)
 
     @property

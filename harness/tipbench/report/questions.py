@@ -35,12 +35,12 @@ QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
     "Which batch size?": ("batch-size",),
     "Is compiling worth it?": ("compile-modes",),
-    "bfloat16 or float16?": ("amp",),
+    "bfloat16?": ("amp",),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "Why is the first step slow?": ("regional-compile", "ahead-of-time"),
+    "What makes the first step faster?": ("regional-compile",),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""
@@ -62,6 +62,10 @@ def kind_of_work(workload: str) -> str:
     return COLUMNS.get(workload, "operations alone")
 
 
+SHORT = 110
+"""Most characters of an answer in one line."""
+
+
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[Line]:
     """A line a question. Of a tip that this machine cannot try nothing is asked."""
     unknown: dict[str, tuple[str, ...]] = {}
@@ -69,7 +73,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
-            yield Line(question, address(answers[0].tip), "", tuple(map(_brief, answers)))
+            yield _line(question, address(answers[0].tip), list(map(_brief, answers)))
         elif impossible.isdisjoint(tips):
             unknown[question] = tips
     for answer in (answer for answer in made if answer.tip == "amp" and answer.gains):
@@ -81,10 +85,16 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         break
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
-        yield Line(SAVES_MEMORY, address(savers[0].tip), "", tuple(map(_saved, savers)))
+        yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield Line("", "", f"`tipbench run {names}` would tell: {' '.join(unknown)}")
+
+
+def _line(question: str, address: str, parts: Sequence[str]) -> Line:
+    """In one line, or, where that would be too long, a line each."""
+    words = "; ".join(parts)
+    return Line(question, address, words) if len(words) <= SHORT else Line(question, address, "", tuple(parts))
 
 
 def _brief(answer: Answer) -> str:
