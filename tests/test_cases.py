@@ -1,4 +1,4 @@
-"""Jobs after public reports, in `cases/`: what their first lines ask for is what a survey says of them."""
+"""Jobs after public reports, in `cases/`, and what a survey says of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def own_variables() -> Iterator[None]:
 
 def test_workers_are_not_tried_where_they_would_change_the_data() -> None:
     """What else keeps them from being tried is in `test_workers.py`."""
-    way = survey(f"{CASES}/01_iterable_lines.py:job").by_name["async-loading"]
+    way = survey(f"{CASES}/iterable_lines.py:job").by_name["async-loading"]
     assert way.why_not.startswith("the data set is iterable")
     assert not way.proof
 
@@ -38,67 +38,61 @@ def test_workers_are_not_tried_where_they_would_change_the_data() -> None:
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ("18_closure_needed.py:job", "LBFGS evaluates the loss itself, by a closure, for which a loop around"),
-        ("19_two_players.py:job_as_four", "is 2 optimizers: give a step, a callable without arguments"),
-        ("21_three_in_a_batch.py:job", "a batch has 3 parts, and a loss takes (outputs, targets): let the loader's"),
-        ("21_three_in_a_batch.py:job_of_a_tuple", "the loss function returned a tuple: let it return the loss alone"),
-        ("25_needs_a_trainer.py:job", "the Lightning module asks for its Trainer, which is not run here: give a step"),
+        ("closure", "LBFGS evaluates the loss itself, by a closure, for which a loop around"),
+        ("two_optimizers", "is 2 optimizers: give a step, a callable without arguments"),
+        ("three_in_a_batch", "a batch has 3 parts, and a loss takes (outputs, targets): let the loader's"),
+        ("loss_in_parts", "the loss function returned a tuple: let it return the loss alone"),
+        ("trainer_needed", "the Lightning module asks for its Trainer, which is not run here: give a step"),
         (
-            "29_one_left_over.py:job",
+            "one_left_over",
             "a step on the last batch of an epoch, of 1 item, raised ValueError: Expected more than 1 value",
         ),
-        ("29_one_left_over.py:job_that_ends", "no batch is left after 40: give a loader that a loop can start anew"),
+        ("batches_that_end", "no batch is left after 40: give a loader that a loop can start anew"),
         (
-            "30_once_a_process.py:job",
+            "once_a_process",
             "the second time: it is built several times in a process, so what can be done only once",
         ),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_sentence_with_what_to_give(job: str, said: str) -> None:
     with pytest.raises(BadJob) as bad:
-        survey(f"{CASES}/{job}")
+        survey(f"{CASES}/refused.py:{job}")
     assert said in str(bad.value)
-    assert str(bad.value).startswith(job)
-    assert str(bad.value).count(job) == 1
+    assert str(bad.value).startswith(f"refused.py:{job}")
+    assert str(bad.value).count(f"refused.py:{job}") == 1
 
 
 def test_a_module_of_a_name_of_the_standard_library_is_named() -> None:
     said = r"^serve\.py:job: it imports a module of yours named profile, as one of the standard library"
     with pytest.raises(NoJob, match=said):
-        surveyed(absolute(f"{CASES}/28_shadowing/serve.py:job"))
+        surveyed(absolute(f"{CASES}/shadowing/serve.py:job"))
 
 
-@pytest.mark.parametrize(
-    "job",
-    [
-        *("18_closure_needed.py:job_as_step", "19_two_players.py:job", "20_sparse_rows.py:job"),
-        "21_three_in_a_batch.py:job_nested",
-    ],
-)
+@pytest.mark.parametrize("job", ["closure_in_a_step", "two_players", "sparse_gradients", "nested_targets"])
 def test_forms_that_others_stumbled_over_are_surveyed(job: str) -> None:
-    assert survey(f"{CASES}/{job}").is_compared
+    assert survey(f"{CASES}/unusual.py:{job}").is_compared
 
 
 def test_a_language_models_cache_is_left_out_of_what_is_compared_and_named() -> None:
-    found = survey(f"{CASES}/23_cached_decoder.py:job")
+    found = survey(f"{CASES}/cached_decoder.py:job")
     assert found.is_compared
     assert found.not_compared == ["output[past_key_values] (DynamicCache)"]
     assert found.by_name["no-grad"].first
 
 
 def test_results_that_vary_in_number_are_not_compared() -> None:
-    assert not survey(f"{CASES}/24_points_vary.py:job").is_compared
+    assert not survey(f"{CASES}/points_vary.py:job").is_compared
 
 
 def test_anomaly_mode_that_a_step_turns_on_is_seen() -> None:
-    found = surveyed(absolute(f"{CASES}/14_anomaly_inside.py:job"))
+    found = surveyed(absolute(f"{CASES}/anomaly_inside.py:job"))
     assert found.by_name["no-debug-apis"].why_not == ""
     assert found.by_name["no-debug-apis"].first
     assert "hooks" in found.not_run
 
 
 def test_a_file_that_reads_the_command_line_is_imported_as_a_program_without_words() -> None:
-    assert surveyed(absolute(f"{CASES}/26_parses_at_import.py:job")).parameters == 664_840
+    assert surveyed(absolute(f"{CASES}/parses_at_import.py:job")).parameters == 664_840
 
 
 @pytest.mark.parametrize(
@@ -119,7 +113,7 @@ def test_a_file_that_reads_the_command_line_is_imported_as_a_program_without_wor
 def test_what_a_file_sets_is_in_force_before_it_imports_torch_and_too_late_after(
     tmp_path: Path, above: str, threads: int, said: str
 ) -> None:
-    (tmp_path / "set.py").write_text(above + (CASES / "12_threads_from_environ.py").read_text())
+    (tmp_path / "set.py").write_text(above + (CASES / "threads_from_environ.py").read_text())
     target = absolute(f"{tmp_path / 'set.py'}:job")
     with in_its_environment(target):
         found = surveyed(target)
@@ -132,15 +126,15 @@ def test_cores_that_a_file_takes_from_its_job_are_named_first(tmp_path: Path) ->
     if (before := available_cores()) == 1:
         pytest.skip("one core cannot be lost")
     text = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    (tmp_path / "bound.py").write_text(text + (CASES / "21_three_in_a_batch.py").read_text())
-    found = surveyed(absolute(f"{tmp_path / 'bound.py'}:job_nested"))
+    (tmp_path / "bound.py").write_text(text + (CASES / "unusual.py").read_text())
+    found = surveyed(absolute(f"{tmp_path / 'bound.py'}:nested_targets"))
     (sentence,) = lost_cores(found)
     assert sentence.startswith(f"bound.py leaves the job 1 of the {before} cores that it was started with: before all")
     assert "which all workers would share" in found.by_name["async-loading"].why_not
 
 
 def test_workers_that_are_started_anew_for_each_short_epoch_are_seen() -> None:
-    found = survey(f"{CASES}/15_workers_each_epoch.py:job")
+    found = survey(f"{CASES}/workers_each_epoch.py:job")
     assert found.epoch == 6
     assert found.by_name["async-loading/kept"].first
     assert found.by_name["async-loading/kept"].proof.startswith("with workers the 10 batches of an epoch and")
@@ -148,6 +142,6 @@ def test_workers_that_are_started_anew_for_each_short_epoch_are_seen() -> None:
 
 
 def test_a_group_for_each_parameter_is_seen() -> None:
-    ways = survey(f"{CASES}/16_groups_of_one.py:job").by_name
+    ways = survey(f"{CASES}/groups_of_one.py:job").by_name
     assert not ways["fused-optimizer/few-groups"].why_not
     assert ways["compiled-optimizer"].why_not.startswith("its optimizer has 242 groups of parameters")
