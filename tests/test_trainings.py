@@ -203,10 +203,9 @@ def test_the_table_is_of_the_settings_that_the_pair_has_now(file: Path, pair: ty
 
 
 def test_a_training_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_size, "SAMPLES", 512)
-    first, again = (counting.count_side(batch_size.NextByte, "batch=256", seeds) for seeds in ((5, 6), (6, 5)))
-    assert first["scores"] == again["scores"][::-1]
-    assert first["scores"][0] != first["scores"][1]
+    monkeypatch.setattr(batch_size, "SAMPLES", 64)
+    first, other, again = counting.count_side(batch_size.NextByte, "batch=64", (5, 6, 5))["scores"]
+    assert first == again != other
 
 
 @pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, grad_clipping.NextByteByLSTM])
@@ -226,10 +225,13 @@ def test_a_schedule_reaches_the_target_in_a_training_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("lesson", [lessons.NEXT_BYTE, lessons.CLEAN_PHOTOS], ids=["text", "photos"])
-def test_a_training_goes_on_from_the_target_to_the_score(lesson: lessons.Lesson) -> None:
-    course = lessons.Course(replace(lesson, target=math.inf), 0.001, batch=200, steps=6)
+def test_a_training_goes_on_from_the_target_to_the_score(
+    lesson: lessons.Lesson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lessons, "LOOK", 20)
+    course = lessons.Course(replace(lesson, target=math.inf), 0.001, batch=10, steps=6)
     found = course.train(0, CPU)
-    assert (found.reached, found.steps) == (True, 2), "held-out data are looked at after 400 samples"
+    assert (found.reached, found.steps) == (True, 2), "held-out data are looked at after 20 samples"
     assert math.isfinite(found.score)
     never = replace(course, lesson=replace(lesson, target=0.0), longest=8).train(0, CPU)
     assert never == Trained(8, False, found.score), "the score is that of the same step, reached or not"
