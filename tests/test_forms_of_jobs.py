@@ -1,4 +1,7 @@
-"""Every form of job that the READMEs list, by the command itself and from end to end."""
+"""Forms of jobs that the READMEs list, by the command itself and from end to end.
+
+A training with a loss of its own goes the same way in `test_advise.py`, and a Job in `test_given.py`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
-from tipbench.tip.words import Job
 
 model = lambda: nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
 data = TensorDataset(torch.randn(64, 16), torch.randint(4, (64,)))
@@ -98,9 +100,7 @@ TRAINER = """
 
 JOBS = {
     "model and batch": "def job():\n    return model(), torch.ones(64, 16)",
-    "training": "def job():\n    made = model()\n    return made, DataLoader(data, 16), cross_entropy, sgd(made)",
     "loss of the model": f"{WITH_LOSS}    return made, DataLoader(data, batch_size=16), None, sgd(made)",
-    "Job": "def job():\n    made = model()\n    return Job(made, data, optimizer=sgd(made), batch_size=16)",
     "Trainer": f"{WITH_LOSS}{TRAINER}",
     "Lightning with a data module": f"{LIGHTNING}    return Module(), Data()",
     "callable": "def job():\n    a = torch.randn(512, 512)\n    return lambda: a @ a",
