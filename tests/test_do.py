@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 import torch
-from torch import nn
+from torch import _inductor, nn
 from torch._dynamo.backends.debugging import aot_eager
 from torch._functorch import config
 from torch._inductor import compile_fx
@@ -23,8 +23,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.gpu.cudnn_benchmark import searching
 from benchmarks.gpu.tensor_cores import tf32_products
+from tests.at_test_size import AtTestSize
 from tests.following import followed
-from tests.test_pairs import FOR_GPUS, PAIRS, AtTestSize, alone, one_thread, pytestmark, unmet
+from tests.test_pairs import FOR_GPUS, PAIRS, alone, one_thread, pytestmark, unmet
 from tests.test_tips import SHELL
 from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
 from tipbench.suite.files import BENCHMARKS, load, pair_files
@@ -94,7 +95,7 @@ class AsWritten(AtTestSize):
     """A pair on the CPU that has one variant more, `written`: what its tip says to write for another."""
 
     def __init__(self, name: str, variant: Variant, text: str) -> None:
-        super().__init__(name, torch.device("cpu"))
+        super().__init__(PAIRS[name], torch.device("cpu"))
         self.of, self.text = variant, text
 
     def results(self, variant: str) -> checks.Results:
@@ -121,9 +122,11 @@ def undone() -> Iterator[None]:
 
 @pytest.fixture
 def no_code_is_generated() -> Iterator[list[Any]]:
-    """What torch.compile traces runs as it is: no compiler is waited for. What is exported is generated. With the
-    options of each compilation."""
-    generated, requests = compile_fx.compile_fx, []
+    """What torch.compile traces and torch.export exports runs as it is: no compiler is waited for. With the options of
+    each compilation, and the code of what is packaged."""
+    generated = compile_fx.compile_fx
+    requests: list[Any] = []
+    packages: dict[str, Any] = {}
 
     def traced(model: Any, inputs: Any, **options: Any) -> Any:
         if "inner_compile" in options:
@@ -131,7 +134,17 @@ def no_code_is_generated() -> Iterator[list[Any]]:
         requests.append(options)
         return aot_eager(model, inputs)
 
-    with mock.patch.object(compile_fx, "compile_fx", traced):
+    def packaged(program: Any, **options: Any) -> str:
+        requests.append((program.graph_module.code, options))
+        module = program.module()
+        packages[path := f"{len(packages)}.pt2"] = lambda *inputs: module(*inputs)  # with no method of a module
+        return path
+
+    with (
+        mock.patch.object(compile_fx, "compile_fx", traced),
+        mock.patch.object(_inductor, "aoti_compile_and_package", packaged),
+        mock.patch.object(_inductor, "aoti_load_package", packages.__getitem__),
+    ):
         yield requests
 
 
