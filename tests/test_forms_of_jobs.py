@@ -1,6 +1,7 @@
 """Forms of jobs that the READMEs list, by the command itself and from end to end.
 
-A training with a loss of its own goes the same way in `test_advise.py`, and a Job in `test_given.py`.
+A training with a loss of its own, a `transformers.Trainer`, and a bare step go the same way up to a worker in
+`test_advise.py` and `test_job_of_a_person.py`, and a Job in `test_given.py`.
 """
 
 from __future__ import annotations
@@ -91,22 +92,11 @@ class Data(lightning.LightningDataModule):
 def job():
 """
 
-TRAINER = """
-    import tempfile, transformers
-    items = [{"inputs": torch.randn(16), "labels": torch.tensor(number % 4)} for number in range(64)]
-    options = transformers.TrainingArguments(tempfile.mkdtemp(), use_cpu=True, report_to=[])
-    return transformers.Trainer(made, options, train_dataset=items)
-"""
-
 JOBS = {
     "model and batch": "def job():\n    return model(), torch.ones(64, 16)",
     "loss of the model": f"{WITH_LOSS}    return made, DataLoader(data, batch_size=16), None, sgd(made)",
-    "Trainer": f"{WITH_LOSS}{TRAINER}",
     "Lightning with a data module": f"{LIGHTNING}    return Module(), Data()",
-    "callable": "def job():\n    a = torch.randn(512, 512)\n    return lambda: a @ a",
 }
-KINDS = {"model": "an inference", "callable": "a step of which nothing is known"}
-
 
 PAIRS = """
 import torch
@@ -192,7 +182,7 @@ def expect_advice(folder: Path, described: str, *job: str) -> None:
 @pytest.mark.parametrize("form", JOBS)
 def test_whatever_a_function_may_return_is_measured(tmp_path: Path, form: str) -> None:
     (tmp_path / "train.py").write_text(f"{BEFORE}\n{JOBS[form]}\n")
-    kind = next((kind for start, kind in KINDS.items() if form.startswith(start)), "a training")
+    kind = "an inference" if form == "model and batch" else "a training"
     expect_advice(tmp_path, f"train.py:job: {kind}", "train.py:job")
 
 
