@@ -178,13 +178,16 @@ COMPILER = compiler().text
 
 
 def tried() -> Iterator[tuple[str, Variant]]:
-    """All variants but baselines. Of a whole job the further values of a sweep, and further settings of its process,
-    are tried only where no earlier pair of the tip has been tried with them: its code is the same."""
+    """All variants but baselines. Of a whole job the further values of a sweep, further settings of its process, and
+    what is timed by inductor are tried only where no earlier pair of the tip has been tried so: its code is the same.
+    """
     before = set()
     for name, variant in VARIANTS:
         _, first, *_ = variants(PAIRS[name])
         key = name.partition(".")[0], variant.name
-        alike = bool(variant.arguments) or replace(variant.settings, env=(), preload=(), prefix=()) != variant.settings
+        settings = variant.settings
+        alike = bool(variant.arguments) or replace(settings, env=(), preload=(), prefix=()) != settings
+        alike |= variant.name == "max_autotune"
         repeated = PAIRS[name].scale == "macro" and variant.name != first.name and alike and key in before
         if variant.name != "baseline" and not repeated:
             yield name, variant
@@ -469,9 +472,14 @@ def unseen_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ALSO_ON_A_CPU = {
-    name: [side.name for side in variants(PAIRS[name]) if side.name not in ON_A_GPU_ONLY.get(name, ())]
+    name: [
+        side.name
+        for side in variants(PAIRS[name])
+        if side.name not in ON_A_GPU_ONLY.get(name, ()) and not side.name.startswith("without_")
+    ]
     for name in FOR_GPUS
 }
+"""All sides but those that leave out one of several tips, each of which its own pairs try."""
 
 
 @pytest.mark.slow
