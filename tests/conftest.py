@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tipbench.suite.discover import Discovery, discover
+from tipbench.suite.files import BENCHMARKS
+
 SLOW = {
     "test_bad_luck": "runs in which everything goes wrong, and full disks",
     "test_cases": "a process for each job, after a public report each",
@@ -33,10 +36,21 @@ SLOW = {
 """The files of tests that `make test` leaves to `make test-all`, beside what is marked so, and what takes them long."""
 
 
+LONGEST = ("test_pairs", "test_advise")
+"""Begun first, so that neither of two processes is left with one of them in the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     for item in items:
         if item.path.stem in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def suite() -> Discovery:
+    """All pairs of benchmarks/ on the processor, described once: a process imports every file for it."""
+    return discover(BENCHMARKS, "cpu")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,22 +1,20 @@
 """Every item of the guides has a tip, every tip its pairs and checks; what is not there yet is listed by name."""
 
-import ast
 import re
 from itertools import groupby
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.made_up import both, info, measured, run, tip
 from tipbench.records import store
 from tipbench.records.record import Record
 from tipbench.report import guides
 from tipbench.suite.catalog import coverage
-from tipbench.suite.discover import discover
+from tipbench.suite.discover import Discovery
 from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
 from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence
-from tipbench.tip.pair import Claim, Equal, Pair, Tip, variants
+from tipbench.tip.pair import Claim, Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
 FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "control_jobs", "limit", "together")]
@@ -46,38 +44,12 @@ def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[ty
     scales = {pair.scale for pair in pairs}
     assert "macro" in scales
     assert ("micro" in scales) != bool(tip.no_micro), "either micro pairs, or the reason why there are none"
-    assert not tip.do or can_be_typed(tip.do)
 
 
-def can_be_typed(do: str) -> bool:
-    """Whether it is a line of Python, a setting of a shell or a command."""
-    if re.fullmatch(r"[A-Z_]+=\S.*|(numactl|torchrun|python -m) .*", do):
-        return True
-    try:
-        return bool(ast.parse(f"{do} pass" if do.endswith(":") else do).body)
-    except SyntaxError:
-        return False
-
-
-def test_prose_cannot_be_typed() -> None:
-    assert can_be_typed("with torch.no_grad():")
-    assert can_be_typed("OMP_NUM_THREADS=$(($(nproc) / 2))")
-    for prose in ("several backward() before each step", "DataLoader(data), with care", ""):
-        assert not can_be_typed(prose)
-
-
-@pytest.mark.parametrize("pair", [pair for _, pairs in TIPS for pair in pairs], ids=lambda pair: pair.__qualname__)
-def test_a_pair_checks_equal_work_and_mechanism(pair: type[Pair]) -> None:
-    assert pair(torch.device("cpu")).mechanism.what
-    assert pair.equal in Equal
-    assert pair.tolerance <= (1e-1 if pair.equal is Equal.LOSSY else 1e-2)
-    assert pair.equal not in (Equal.REFERENCE, Equal.LOSSY) or pair.reference is not Pair.reference
-
-
-def test_the_readme_s_table_is_what_list_prints() -> None:
+def test_the_readme_s_table_is_what_list_prints(suite: Discovery) -> None:
     readme = (BENCHMARKS / "README.md").read_text()
     (table,) = re.findall(r"<!-- coverage: .*? -->\n(.*?)\n<!-- end of coverage -->", readme, re.DOTALL)
-    assert table == coverage(discover(BENCHMARKS, "cpu"))
+    assert table == coverage(suite)
 
 
 def test_each_sentence_of_the_guides_names_what_is_there_or_says_why_nothing_is() -> None:

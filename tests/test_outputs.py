@@ -152,36 +152,11 @@ def test_close_is_relative_to_the_tensors_largest_value() -> None:
     assert caught.value.why.kind == "different results"
 
 
-def test_the_worst_of_all_seeds_and_tensors_counts() -> None:
-    baseline: list[Outputs] = [{"a": A, "b": A}, {"a": B, "b": B}]
-    variant: list[Outputs] = [{"a": A, "b": A * 1.001}, {"a": B, "b": B * 1.01}]
-    with pytest.raises(Unequal, match=r"b differs by 0\.01 of"):
-        same(Equal.CLOSE, baseline, variant)
-
-
 def test_tiny_values_are_measured_against_the_floor() -> None:
     noise, other = torch.tensor([1e-12]), torch.tensor([-1e-12])
     baseline: list[Outputs] = [{"a": A, "noise": noise}, {"a": B, "noise": noise}]
     variant: list[Outputs] = [{"a": A, "noise": other}, {"a": B, "noise": other}]
     assert same(Equal.CLOSE, baseline, variant)["worst"] == pytest.approx(2e-6, rel=1e-3)
-
-
-def test_bitwise_means_the_last_bit() -> None:
-    above = torch.nextafter(A, torch.tensor(math.inf))
-    with pytest.raises(Unequal, match=r"output differs by .* bitwise equality of values and dtypes is wanted"):
-        same(Equal.BITWISE, seeds(A, B), seeds(above, B))
-
-
-def test_bitwise_distinguishes_large_integers_that_are_one_in_fp64() -> None:
-    large = torch.tensor([2**60])
-    with pytest.raises(Unequal):
-        same(Equal.BITWISE, seeds(large, large + 2), seeds(large + 1, large + 2))
-
-
-def test_bitwise_means_the_dtype_too_and_close_does_not() -> None:
-    with pytest.raises(Unequal, match="bitwise equality of values and dtypes"):
-        same(Equal.BITWISE, seeds(A, B), seeds(A.double(), B.double()))
-    assert same(Equal.CLOSE, seeds(A, B), seeds(A.double(), B.double()))["worst"] == 0.0
 
 
 def test_integer_and_bool_outputs_are_compared() -> None:
@@ -192,10 +167,39 @@ def test_integer_and_bool_outputs_are_compared() -> None:
             same(Equal.CLOSE, seeds(one.to(dtype), two.to(dtype)), seeds(two.to(dtype), one.to(dtype)))
 
 
-def test_different_shapes_are_named() -> None:
-    with pytest.raises(Unequal, match=r"output has shapes \(2,\) and \(1, 2\)") as caught:
-        same(Equal.CLOSE, seeds(A, B), seeds(A[None], B[None]))
+LARGE = torch.tensor([2**60])
+ONE_IN_FP64 = [{"output": LARGE}, {"output": LARGE + 2}], [{"output": LARGE + 1}, {"output": LARGE + 2}]
+
+
+@pytest.mark.parametrize(
+    ("method", "baseline", "variant", "said"),
+    [
+        (
+            Equal.BITWISE,
+            seeds(A, B),
+            seeds(torch.nextafter(A, 2 * A.abs()), B),
+            "bitwise equality of values and dtypes",
+        ),
+        (Equal.BITWISE, *ONE_IN_FP64, "bitwise equality"),
+        (Equal.BITWISE, seeds(A, B), seeds(A.double(), B.double()), "bitwise equality of values and dtypes"),
+        (
+            Equal.CLOSE,
+            [{"a": A, "b": A}, {"a": B, "b": B}],
+            [{"a": A, "b": A * 1.001}, {"a": B, "b": B * 1.01}],
+            "b diff",
+        ),
+        (Equal.CLOSE, seeds(A, B), seeds(A[None], B[None]), r"output has shapes \(2,\) and \(1, 2\)"),
+    ],
+    ids=["last bit", "integers that are one in fp64", "dtype", "worst of all seeds and tensors", "shapes"],
+)
+def test_what_differs_is_named(method: Equal, baseline: list[Outputs], variant: list[Outputs], said: str) -> None:
+    with pytest.raises(Unequal, match=said) as caught:
+        same(method, baseline, variant)
     assert caught.value.why.kind == "different results"
+
+
+def test_close_values_may_have_another_dtype() -> None:
+    assert same(Equal.CLOSE, seeds(A, B), seeds(A.double(), B.double()))["worst"] == 0.0
 
 
 def test_outputs_that_ignore_the_seed_are_stale_on_either_side() -> None:
@@ -214,18 +218,14 @@ def test_lossy_states_both_sides_errors_against_fp64() -> None:
     assert found.keys() == {"method", "tolerance", "seeds", "baseline_error", "error"}
     assert found["baseline_error"] == 0.0
     assert found["error"] == pytest.approx(0.02, rel=1e-4)
+    turned = same(Equal.LOSSY, seeds(A * 1.2, B * 1.2), seeds(A, B), reference=reference)
+    assert turned["baseline_error"] > turned["error"] == 0.0, "the tip may be the nearer one"
 
 
 def test_lossy_has_a_bound() -> None:
     with pytest.raises(Unequal, match=r"error 0\.02 against fp64; 0\.01 allowed") as caught:
         same(Equal.LOSSY, seeds(A, B), seeds(A, B * 1.02), reference=seeds(A.double(), B.double()), tolerance=0.01)
     assert caught.value.why.kind == "different results"
-
-
-def test_the_baseline_may_be_further_from_fp64_than_the_tip() -> None:
-    reference = seeds(A.double(), B.double())
-    found = same(Equal.LOSSY, seeds(A * 1.2, B * 1.2), seeds(A, B), reference=reference)
-    assert found["baseline_error"] > found["error"] == 0.0
 
 
 def test_lossy_compares_complex_numbers_whole() -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from tests.made_up import info, launch, measured, run
 from tipbench.records import store
 from tipbench.records.record import Launch, Record
-from tipbench.verdict.launches import disturbed, launch_effect
 from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES, decide
 from tipbench.verdict.statistics import (
     SHARE,
@@ -150,46 +148,6 @@ def test_a_claim_needs_an_interval_that_excludes_the_margin(value: float, error:
     if verdict == AT_MOST:
         assert -BOUND < low < MARGIN
         assert -MARGIN < high < BOUND
-
-
-@st.composite
-def launches_of_any_pace(draw: st.DrawFn) -> Launch:
-    """Any seconds, any pressure and switches; neither throttled nor robbed, or the platform does not tell."""
-    made = launch({"optimized": 0.0}, seed=draw(st.integers(0, 9)), rounds=draw(st.integers(1, 6)))
-    order = made.variant
-
-    def column(values: st.SearchStrategy[Any]) -> tuple[Any, ...]:
-        return tuple(draw(st.lists(values, min_size=len(order), max_size=len(order))))
-
-    return Launch(
-        seed=0,
-        variant=order,
-        seconds=column(some_seconds),
-        steal_ticks=column(st.sampled_from([0, -1])),
-        throttled_us=column(st.sampled_from([0, -1])),
-        pressure_us=column(st.integers(-1, 10**9)),
-        switches=column(st.integers(-1, 10**6)),
-        rounds=made.rounds,
-    )
-
-
-@exactly
-@given(launches_of_any_pace(), st.integers(1, 256))
-def test_durations_pressure_and_switches_never_quarantine(timed: Launch, cores: int) -> None:
-    effect, quarantined = launch_effect(timed, "optimized", cores)
-    assert quarantined == 0
-    assert effect is not None
-
-
-@exactly
-@given(launches_of_any_pace(), st.integers(2, 100), st.floats(1, 100), st.integers(1, 64))
-def test_a_slower_round_is_no_more_disturbed_by_the_same_theft(
-    timed: Launch, ticks: int, slower: float, cores: int
-) -> None:
-    first_round = slice(0, 4)
-    robbed = replace(timed, steal_ticks=(ticks, *timed.steal_ticks[1:]))
-    slow = replace(robbed, seconds=tuple(slower * seconds for seconds in robbed.seconds))
-    assert disturbed(robbed, first_round, cores) or not disturbed(slow, first_round, cores)
 
 
 # ---- records ----
