@@ -13,7 +13,6 @@ from tipbench.suite.files import BENCHMARKS
 SLOW = {
     "test_bad_luck": "runs in which everything goes wrong, and full disks",
     "test_cases": "a process for each job, after a public report each",
-    "test_channel": "workers whose connection is closed",
     "test_advise": "a process for each job",
     "test_discovery_on_gpus": "what is found on made-up cards, each in a process",
     "test_fake_cuda": "every pair for GPUs, on fake tensors",

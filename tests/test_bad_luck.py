@@ -118,6 +118,11 @@ FAILURES = {
     "bad-steps.AllocatesTooMuch": ("out of memory", "optimized, step 1: RuntimeError: ", "torch.empty"),
     "bad-steps.RaisesMemoryError": ("out of memory", "optimized, step 1: MemoryError", "bytearray"),
     "bad-steps.Hangs": ("hang", "no answer within 5 s while doing: results optimized; ", "time.sleep"),
+    "bad-steps.ClosesItsConnection": (
+        "unreadable answer",
+        "the worker's answer could not be read: its connection was closed",
+        "",
+    ),
     "bad-steps.FloodsOutput": ("output flood", "printed over 16 MiB while doing: ", ""),
     "bad-results.Differs": (
         "different results",

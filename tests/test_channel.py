@@ -1,24 +1,14 @@
-"""Requests and answers between the parent and a worker, whose step may close any descriptor."""
+"""Requests and answers between the parent and a worker; a step that closes the connection is in `test_bad_luck.py`."""
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.tiny import LIMITS, PAIRS, RULES
-from tipbench.engine.launcher import Launcher
-from tipbench.engine.plan import Plan
-from tipbench.engine.runner import run
-from tipbench.machine.controls import controls
-from tipbench.records.record import Record
-from tipbench.suite.discover import discover
 from tipbench.worker.protocol import ANSWER_LIMIT, Channel, Unreadable, Unsendable, readable
-
-# ---- the two ends ----
 
 
 @pytest.fixture
@@ -79,41 +69,3 @@ def test_an_answer_that_cannot_be_sent_says_what_it_is(
 ) -> None:
     with pytest.raises(Unsendable, match=what):
         ends[0].send({"answer": answer}, limit=ANSWER_LIMIT)
-
-
-# ---- steps that disturb it, in real workers ----
-
-FAILURES = {
-    "Closes": ("unreadable answer", "the worker's answer could not be read: its connection was closed"),
-    "ClosesInARank": ("unreadable answer", "the worker's answer could not be read: its connection was closed"),
-    "ReturnsMegabytes": ("not storable", "what mechanism returned takes 2048 KiB"),
-}
-"""Pair -> (kind, beginning of the reason)."""
-
-
-@pytest.fixture(scope="module")
-def records() -> dict[str, Record]:
-    """By the name of its class, the record of each pair in one run."""
-    launcher = Launcher(PAIRS / "descriptors", controls(1))
-    before = set(os.listdir("/proc/self/fd"))
-    plan = Plan(LIMITS, RULES, seed=0, cores=1)
-    try:
-        found = run(discover(PAIRS / "descriptors", "cpu").pairs, launcher.start, plan, lambda what: None)
-        records = {record.info.pair: record for record in found}
-    finally:
-        launcher.close()
-    assert len(os.listdir("/proc/self/fd")) <= len(before) + 1, "a connection was left open"
-    return records
-
-
-@pytest.mark.parametrize("pair", FAILURES)
-def test_a_step_that_disturbs_the_connection_fails_by_name(records: dict[str, Record], pair: str) -> None:
-    kind, reason = FAILURES[pair]
-    record = records[pair]
-    assert (record.outcome, record.kind) == ("failed", kind), record.reason
-    assert record.reason.removeprefix("optimized: ").startswith(reason)
-
-
-def test_the_run_goes_on_and_measures_the_next_pair(records: dict[str, Record]) -> None:
-    assert records.keys() == {*FAILURES, "Good"}
-    assert records["Good"].outcome == "measured", records["Good"].reason

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,21 @@ class Hangs(_Bad):
         child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
         Path(os.environ["TMPDIR"], "child").write_text(str(child.pid))
         time.sleep(1000)
+
+
+class ClosesItsConnection(_Bad):
+    """As a step does that closes every descriptor, to become a daemon."""
+
+    def optimized(self) -> Step:
+        right = self.baseline()
+
+        def step() -> Any:
+            for descriptor in range(3, 30):
+                with suppress(OSError):
+                    os.close(descriptor)
+            return right()
+
+        return step
 
 
 class FloodsOutput(_Bad):
