@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,12 +39,23 @@ def control() -> PairInfo:
     return next(info for info in discover(BENCHMARKS / "control.py", "cpu").pairs if info.pair == "SmallOperations")
 
 
-@pytest.fixture
-def launcher() -> Iterator[Launcher]:
+def new_launcher() -> Launcher:
     made = Launcher(BENCHMARKS, controls(1))
     made._launches_with_server = 6  # whatever memory is free here
-    yield made
-    made.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[Launcher]:
+    """Its servers are those of all tests but of those that end one."""
+    with closing(new_launcher()) as made:
+        yield made
+
+
+@pytest.fixture
+def mortal() -> Iterator[Launcher]:
+    with closing(new_launcher()) as made:
+        yield made
 
 
 def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int, int]:
@@ -86,12 +98,12 @@ def test_what_an_ended_worker_was_compiling_is_used_by_no_later_one(launcher: La
 
 
 def test_who_waits_for_a_server_is_not_waited_for_once_the_run_is_interrupted(
-    launcher: Launcher, control: PairInfo
+    mortal: Launcher, control: PairInfo
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
-        starting = threads.submit(launcher.start, control, ProcessSettings(), "warm", Purpose.LAUNCH, 0)
-        assert tiny.wait_for(lambda: launcher._servers, 60)
-        launcher.stop()
+        starting = threads.submit(mortal.start, control, ProcessSettings(), "warm", Purpose.LAUNCH, 0)
+        assert tiny.wait_for(lambda: mortal._servers, 60)
+        mortal.stop()
         with pytest.raises(WorkerFailed):
             starting.result()
 
@@ -130,15 +142,22 @@ def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Lau
     assert tiny.wait_for(lambda: all(map(gone, ranks)), 10)
 
 
-def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(launcher: Launcher, control: PairInfo) -> None:
-    _, server = parent(launcher, control, 0)
+def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(mortal: Launcher, control: PairInfo) -> None:
+    _, server = parent(mortal, control, 0)
     os.kill(server, signal.SIGKILL)
-    assert parent(launcher, control, 0)[1] == os.getpid()  # this once, afresh
-    assert parent(launcher, control, 0)[1] not in (os.getpid(), server)
+    assert parent(mortal, control, 0)[1] == os.getpid()  # this once, afresh
+    assert parent(mortal, control, 0)[1] not in (os.getpid(), server)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    made = ForkServer(environment(controls(1), ProcessSettings()))
+    yield made
+    made.end()
 
 
 @pytest.fixture
-def server() -> Iterator[ForkServer]:
+def mortal_server() -> Iterator[ForkServer]:
     made = ForkServer(environment(controls(1), ProcessSettings()))
     yield made
     made.end()
@@ -201,26 +220,26 @@ def test_how_a_worker_ended_is_known_as_of_any_process(server: ForkServer, tmp_p
     channel.close()
 
 
-def test_workers_end_with_their_server_and_count_as_killed(server: ForkServer, tmp_path: Path) -> None:
-    process, channel = forked(server, tmp_path, task(tmp_path))
-    server.end()
+def test_workers_end_with_their_server_and_count_as_killed(mortal_server: ForkServer, tmp_path: Path) -> None:
+    process, channel = forked(mortal_server, tmp_path, task(tmp_path))
+    mortal_server.end()
     channel.close()
     assert process.wait(10.0) == -signal.SIGKILL
     with pytest.raises(ServerGone):
-        server.fork(1, tmp_path / "socket", "{}", {}, tmp_path / "output")
+        mortal_server.fork(1, tmp_path / "socket", "{}", {}, tmp_path / "output")
 
 
 # ---- a server that does not answer ----
 
 
 def test_a_server_that_is_stopped_is_gone_after_its_deadline(
-    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+    mortal_server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.ready()
+    mortal_server.ready()
     monkeypatch.setattr(fork_server, "ANSWER_S", 0.05)
-    os.kill(server._process.pid, signal.SIGSTOP)
+    os.kill(mortal_server._process.pid, signal.SIGSTOP)
     with pytest.raises(ServerGone):
-        server.preload("wave")
+        mortal_server.preload("wave")
 
 
 # ---- a fork after CUDA was touched leaves a worker that cannot use CUDA ----
