@@ -175,6 +175,7 @@ def test_a_projects_own_pytest_says_what_it_said_before(installed: Environment, 
         ("doctor", "torch         2."),
     ],
 )
+@pytest.mark.parametrize("project", ["packages"], indirect=True)
 def test_commands_that_measure_nothing_work_there(
     installed: Environment, project: Path, arguments: str, words: str
 ) -> None:

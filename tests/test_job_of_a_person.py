@@ -78,14 +78,13 @@ def test_a_file_with_relative_imports_is_imported_as_a_part_of_its_package(tmp_p
     assert not list(tmp_path.rglob("__pycache__"))
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_too(tmp_path: Path, late: bool) -> None:
+def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_too(tmp_path: Path) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "data.py").write_text("WIDTH = 4\n")
-    imports = "from benchmarks.data import WIDTH\n"
-    step = f"def step():\n    {imports if late else ''}\n    return torch.ones(WIDTH)\n"
+    (tmp_path / "benchmarks" / "later.py").write_text("HEIGHT = 3\n")
+    step = "def step():\n    from benchmarks.later import HEIGHT\n    return torch.ones(HEIGHT, WIDTH)\n"
     file = tmp_path / "train.py"
-    file.write_text(f"import torch\n{'' if late else imports}{step}\ndef job():\n    return step\n")
+    file.write_text(f"import torch\nfrom benchmarks.data import WIDTH\n{step}\ndef job():\n    return step\n")
     survey = surveyed(f"{file}:job")
     write_alone(tmp_path / "pairs", f"{file}:job", survey)
     (info,) = (pair for pair in discover(tmp_path / "pairs", "cpu", of_data=True).pairs if pair.tip["id"] == "as-it-is")
@@ -93,12 +92,12 @@ def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_
         assert checked(info, launcher.start, 0).outcome == "measured"
 
 
-@pytest.mark.parametrize("name", ["profile", "queue"])
-def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "__init__.py").write_text("WIDTH = 4\n")
-    with pytest.raises(NoJob, match=rf"^train.py:job: it imports a module of yours named {name}, .*rename yours, or"):
-        survey_of(tmp_path / "train.py", f"import {name}\n{JOB}")
+def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    """As a package; a file is in `test_cases.py`."""
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "queue" / "__init__.py").write_text("WIDTH = 4\n")
+    with pytest.raises(NoJob, match=r"^train.py:job: it imports a module of yours named queue, .*rename yours, or"):
+        survey_of(tmp_path / "train.py", f"import queue\n{JOB}")
     assert survey_of(tmp_path / "train.py", JOB).parameters == 20, "it is only beside the file"
 
 

@@ -29,8 +29,7 @@ held.append(next(held[0]))
 """
 
 
-@pytest.mark.parametrize("text", [BLOCK, LOADER], ids=["SharedMemory", "DataLoader"])
-@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(("text", "paused"), [(BLOCK, False), (LOADER, True)], ids=["SharedMemory", "DataLoader"])
 def test_what_a_killed_worker_shared_is_removed(text: str, paused: bool) -> None:
     before = {*SHARED.iterdir()}
     program = f"{text}\nimport time\nprint('ready', flush=True)\ntime.sleep(600)"

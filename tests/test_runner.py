@@ -450,15 +450,13 @@ def test_a_launch_has_the_rounds_that_its_profile_finds_after_the_first_ones(mac
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_launch_of_very_long_rounds_has_those_that_were_tried(machine: FakeMachine) -> None:
-    machine.cost_s["block"] = 1.0
-    assert {launch.rounds for launch in machine.measure(info()).launches} == {TRIED}
-
-
-@pytest.mark.usefixtures("clock")
-def test_a_launch_has_one_round_where_that_takes_several_times_as_long_as_all_may(machine: FakeMachine) -> None:
-    machine.cost_s["block"] = 20.0
-    assert {launch.rounds for launch in machine.measure(info()).launches} == {1}
+@pytest.mark.parametrize(("block_s", "rounds"), [(1.0, TRIED), (20.0, 1)])
+def test_a_launch_of_very_long_rounds_has_those_that_were_tried(
+    machine: FakeMachine, block_s: float, rounds: int
+) -> None:
+    """Or one, where that takes several times as long as all may."""
+    machine.cost_s["block"] = block_s
+    assert {launch.rounds for launch in machine.measure(info()).launches} == {rounds}
 
 
 def launch_of(*effects: float) -> Launch:
