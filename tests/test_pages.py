@@ -55,7 +55,12 @@ def markdown(shown: Run, *notices: Notice) -> str:
 
 def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -> None:
     parts = (
-        *("# What to change in PyTorch code on ", "tips tried, ", "1 more cannot be tried here.", "| grade | change | "),
+        *(
+            "# What to change in PyTorch code on ",
+            "tips tried, ",
+            "1 more cannot be tried here.",
+            "| grade | change | ",
+        ),
         *("## How\n", "## Not possible here", "## How far to trust this", "in 3 controls", "interrupted"),
         *("## How to read this", "## This machine, this run", "17 pairs planned"),
         *("\n# Use the channels_last", "## Controls", "How to read a verdict"),
@@ -105,7 +110,7 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     page = markdown(run([training("GPTTraining", 0.3, of=tip("compile-modes"))]))
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
     assert "- `tipbench run async-loading batch-size amp " in page
-    assert " would tell: How many workers for loading? Which batch size? bfloat16 or float16?" in page
+    assert " would tell: How many workers for loading? Which batch size? bfloat16?" in page
 
 
 def test_counts_add_up(made: Run) -> None:
