@@ -39,7 +39,7 @@ from tipbench.compare.consistency import (
     together,
 )
 from tipbench.compare.gate import gate, lines_of
-from tipbench.compare.means import difference, heterogeneity, mean_of
+from tipbench.compare.means import difference, heterogeneity
 from tipbench.compare.stored import Stored
 from tipbench.machine.controls import HEAP_BEFORE
 from tipbench.records.json_line import parsed, written
@@ -132,13 +132,6 @@ def test_two_runs_that_stopped_early_are_called_different_a_little_too_often(mea
     p = [heterogeneity([run_until_decided(rng, mean, spread) for _ in range(2)]).p for _ in range(tries)]
     assert 0.03 < sum(value < 0.05 for value in p) / tries < 0.11
     assert sum(value < 0.005 for value in p) / tries < 0.02
-
-
-def test_each_pair_counts_once_whatever_its_variants() -> None:
-    sweep = [Mean(0.1, 0.01, 5), Mean(0.3, 0.03, 5)]
-    over_pairs = mean_of([sweep, [Mean(0.6, 0.02, 5)]])
-    assert over_pairs.mean == pytest.approx(0.4)
-    assert over_pairs.error == pytest.approx(math.hypot(0.02, 0.02) / 2)
 
 
 # ---- comparability ----
@@ -601,18 +594,6 @@ def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> N
     assert against(runs[0], runs[0]).labels == (f"{first} #1", f"{first} #2")
 
 
-def test_geometric_means_are_over_common_pairs_only() -> None:
-    first = on("A", a(0.2), a(0.4, "Both"), a(5.0, "Alone"), a(9.0, "Identical", of=tip("control")))
-    comparison = against(first, on("B", a(0.1), a(0.5, "Both"), a(9.0, "Identical", of=tip("control"))))
-    for index in (0, 1):
-        over_pairs = comparison.geometric_mean(index, "micro")
-        assert over_pairs is not None
-        assert over_pairs[0].mean == pytest.approx(0.3)
-        assert over_pairs[1] == 2
-    assert comparison.geometric_mean(0, "macro") is None
-    assert "No pair was measured in all" in compare.render(against(on("A", a(0.2)), on("B", a(0.2, "Other"))), "md")
-
-
 def test_absolute_times_only_between_runs_of_the_same_machine_and_state() -> None:
     records = a(0.3)
     again = on("A", records, id="again")
@@ -917,7 +898,7 @@ def test_hostile_strings_are_text_in_every_format() -> None:
 
 def test_json_has_exactly_the_documented_names() -> None:
     document = json.loads(compare.render(against(on("A", a(0.3, memory=both(400, 900))), on("B", a(-0.3))), "json"))
-    assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "geometric_means", "notes"]
+    assert list(document) == ["runs", "machines", "grades", "tips", "comparisons", "notes"]
     assert list(document["tips"][0]) == ["tip", "title", "workload", "across", "why", "agreed", "answers"]
     assert list(document["tips"][0]["answers"][0]) == [
         "machine", "kind", "answer", "do", "gain", "against", "price", "sessions", "alike",

@@ -22,15 +22,11 @@ EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that can
 BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
 REMOVED = {
-    (
-        "advise",
-        "--allow",
-    ): "what changes results is always tried, and stands by itself; `tuned.py --lossy` follows it",
+    ("advise", "--allow"): "what changes results is always tried, by itself; `tuned.py --lossy` follows it",
     ("advise", "--check"): "how far results are off stands on the page, beside what each change of precision brings",
     ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
     ("fleet", "--profile"): "give a time: --budget 5m",
     ("list", "--json"): "it prints text alone; a run's file holds what each pair needs, as JSON",
-    ("list", "--found"): "`tipbench report FILE` has what a run found out",
     ("run", "-k"): "name pairs, or patterns of names: '*Training'",
     ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
     **{

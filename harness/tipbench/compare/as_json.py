@@ -9,7 +9,6 @@
       "comparisons": [{"tip", "pair", "scale", "variant", "device", "across", "count", "q", "i2", "p", "differs",
                        "cells": [{"word", "why", "speedup", "low", "high", "error", "launches", "memory",
                                   "step_s", "variant_step_s"}]}],
-      "geometric_means": [{"run", "scale", "pairs", "speedup", "low", "high"}],
       "notes": [...]
     }
 
@@ -29,7 +28,6 @@ memory: null or {"kind", "baseline", "variant"} in bytes. Unknown numbers are nu
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tipbench.compare.comparison import Cell, Comparison
@@ -39,7 +37,6 @@ from tipbench.report.as_json import as_text, fields_of
 
 def render(comparison: Comparison) -> str:
     count = range(len(comparison.runs))
-    means = [_mean(comparison, index, scale) for index in comparison.comparable for scale in ("macro", "micro")]
     document = {
         "runs": [_run(comparison, index) for index in count],
         "machines": [fields_of(machine, "label word runs") for machine in comparison.machines],
@@ -55,7 +52,6 @@ def render(comparison: Comparison) -> str:
             }
             for key, across in consistencies(comparison).items()
         ],
-        "geometric_means": [mean for mean in means if mean],
         "notes": comparison.notes,
     }
     return as_text(document)
@@ -108,12 +104,3 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "memory": result and sides and {"kind": result.memory_kind, "baseline": sides[0], "variant": sides[1]},
         **fields_of(result, "step_s variant_step_s"),
     }
-
-
-def _mean(comparison: Comparison, index: int, scale: str) -> dict[str, Any] | None:
-    mean_and_pairs = comparison.geometric_mean(index, scale)
-    if mean_and_pairs is None:
-        return None
-    mean, pairs = mean_and_pairs
-    low, high = map(math.exp, mean.interval())
-    return {"run": index, "scale": scale, "pairs": pairs, "speedup": math.exp(mean.mean), "low": low, "high": high}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tipbench.compare.means import mean_of
 from tipbench.compare.stored import Stored
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer import Answer, answers
@@ -256,25 +255,6 @@ class Comparison:
             for index in self.comparable
             if self.references[key].is_identical and cells[index].word in ("faster", "slower")
         ]
-
-    @cached_property
-    def common(self) -> list[Key]:
-        """Comparisons, the controls' left out, that all comparable runs measured."""
-        return [
-            key
-            for key, cells in self.cells.items()
-            if key[0] != CONTROL and all(cells[index].mean is not None for index in self.comparable)
-        ]
-
-    def geometric_mean(self, index: int, scale: str) -> tuple[Mean, int] | None:
-        """(mean of ln speedup over the common pairs of a scale, how many pairs); None where there is none."""
-        pairs: dict[tuple[str, str, str], list[Mean]] = {}
-        for key in self.common:
-            tip, pair, _, device = key
-            mean = self.cells[key][index].mean
-            if mean is not None and self.references[key].scale == scale:
-                pairs.setdefault((tip, pair, device), []).append(mean)
-        return (mean_of(list(pairs.values())), len(pairs)) if pairs else None
 
     @cached_property
     def alike(self) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.stored import Stored, beginning, beneath, dated, read_all
 from tipbench.errors import UserError
-from tipbench.records.store import UnusableFile, header, read
+from tipbench.records.store import UnusableFile, header
 from tipbench.tip.wording import plain, plural
 
 LEAST, MOST = 2, 50
@@ -89,7 +89,7 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     usable = []
     for file, named in files.items():
         try:
-            check_header(file)
+            header(dated(file)[0])
         except UnusableFile as error:
             if named:
                 raise
@@ -97,14 +97,6 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
         else:
             usable.append(file)
     return usable
-
-
-def check_header(file: Path) -> None:
-    """Raises the UnusableFile of `read`, which tells an empty file from a damaged one; no record is read."""
-    try:
-        header(dated(file)[0])
-    except UnusableFile:
-        read(dated(file)[0])
 
 
 def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:

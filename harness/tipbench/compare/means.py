@@ -49,28 +49,7 @@ def heterogeneity(means: Sequence[Mean]) -> Heterogeneity:
 
 
 def difference(old: Mean, new: Mean) -> Mean:
-    """new - old, of independent means (Welch)."""
-    error, freedom = _sum([(old.error**2, old.freedom), (new.error**2, new.freedom)])
-    return Mean(new.mean - old.mean, error, freedom)
-
-
-def mean_of(pairs: Sequence[Sequence[Mean]]) -> Mean:
-    """The mean over pairs, each counted once whatever the number of its variants.
-
-    A pair's variants share a baseline, so their errors are not independent: they are taken to add up fully.
-    The error is that of measuring these pairs; it says nothing of other pairs. pairs: not empty.
-    """
-    parts, means = [], []
-    for variants in pairs:
-        error = math.fsum(mean.error for mean in variants) / len(variants) / len(pairs)
-        parts.append((error**2, min(mean.freedom for mean in variants)))
-        means.append(math.fsum(mean.mean for mean in variants) / len(variants))
-    error, freedom = _sum(parts)
-    return Mean(math.fsum(means) / len(means), error, freedom)
-
-
-def _sum(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a sum whose parts have these (variance, degrees of freedom):
-    Welch and Satterthwaite."""
-    variance = math.fsum(part for part, _ in parts)
-    return math.sqrt(variance), variance**2 / math.fsum(part**2 / freedom for part, freedom in parts)
+    """new - old, of independent means (Welch), with the degrees of freedom of Welch and Satterthwaite."""
+    variances = old.error**2, new.error**2
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / old.freedom + variances[1] ** 2 / new.freedom)
+    return Mean(new.mean - old.mean, math.sqrt(sum(variances)), freedom)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -24,7 +23,6 @@ from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.wording import change, plural, ratio, seconds, value
-from tipbench.verdict.statistics import Mean
 
 
 def markdown(comparison: Comparison) -> str:
@@ -44,7 +42,6 @@ def markdown(comparison: Comparison) -> str:
         limits=_limits(comparison),
         pairs=[_pair(comparison, key, across[key]) for key in measured],
         skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
-        means=list(_geometric_means(comparison)),
         times=list(_times(comparison)),
         runs=list(_runs(comparison)),
         grades=[_grade(comparison, 0, index) for index in range(1, len(comparison.runs))],
@@ -191,19 +188,6 @@ def _cell(cell: Cell) -> dict[str, str]:
         changed = change(*result.memory_sides)
         memory = f"{MEMORY_KINDS[result.memory_kind] if changed != 'same' else 'memory'} {changed}"
     return {"word": cell.word, "speedup": ratio(result.speedup, result.low, result.high), "memory": memory}
-
-
-def _geometric_means(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    for scale, name in (("macro", "whole jobs"), ("micro", "operations alone")):
-        means = [comparison.geometric_mean(index, scale) for index in comparison.comparable]
-        measured = [mean for mean in means if mean is not None]
-        if measured:
-            yield {"scale": name, "pairs": measured[0][1], "intervals": [_interval(mean) for mean, _ in measured]}
-
-
-def _interval(mean: Mean) -> str:
-    low, high = mean.interval()
-    return ratio(math.exp(mean.mean), math.exp(low), math.exp(high))
 
 
 def _times(comparison: Comparison) -> Iterator[dict[str, Any]]:

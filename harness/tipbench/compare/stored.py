@@ -5,11 +5,8 @@ Nothing is kept between comparisons: ten thousand files are listed, and fifty re
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,10 +16,6 @@ from tipbench.records.record import Run
 from tipbench.records.store import StoreError
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.tip.needs import available_cores
-
-WORTH_A_PROCESS = 8 << 20
-"""Bytes to be read from which on further processes are started for it: each needs half a second to begin."""
 
 DATE = len("2026-03-01-")
 """Where the id begins in the name that `store.create` gives a file."""
@@ -56,19 +49,9 @@ def beneath(folder: Path) -> list[Path]:
 
 
 def beginning(word: str, files: Iterable[Path]) -> list[Path]:
-    """Those of the files whose own name begins with the word, or whose run's id does.
-
-    By its id a run is found only in a file with the name that it was stored under. Of a file without a usable
-    header the id is not known.
-    """
-    # The name holds eight characters of the id, and others in place of what does not belong in a file name: as far
-    # as its letters and digits go, a word tells which files can be meant, and their headers tell which are.
-    start = re.split(r"[^A-Za-z0-9]", word[:8])[0]
-    return [
-        file
-        for file in files
-        if file.name.startswith(word) or (file.name.startswith(start, DATE) and _id(file).startswith(word))
-    ]
+    """Those of the files whose own name begins with the word, or with its date and then the word: the name that
+    `store.create` gives a file has eight characters of the run's id."""
+    return [file for file in files if file.name.startswith(word) or file.name.startswith(word[:8], DATE)]
 
 
 def dated(file: Path) -> tuple[Path, str]:
@@ -94,12 +77,7 @@ def of_day(run: Run, day: str) -> Run:
 def read_all(files: Sequence[Path]) -> list[Stored]:
     """What is compared of the runs in these files, each as `dated` has it. Raises StoreError for the first that cannot
     be read."""
-    workers = min(available_cores(), len(files))
-    if workers < 2 or sum(map(_size, files)) < WORTH_A_PROCESS:
-        return [_read(file) for file in files]
-    # Not forked: the caller, or a library that it uses, may have threads.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(_read, files))
+    return [_read(file) for file in files]
 
 
 def _beneath(folder: str) -> Iterator[str]:
@@ -112,22 +90,6 @@ def _beneath(folder: str) -> Iterator[str]:
                     yield entry.path
     except OSError:
         return
-
-
-def _id(file: Path) -> str:
-    """As it is shown; empty where the header cannot be used."""
-    try:
-        return store.header(file).id
-    except StoreError:
-        return ""
-
-
-def _size(file: Path) -> int:
-    """In bytes; 0 where there is no such file, which reading it then says."""
-    try:
-        return dated(file)[0].stat().st_size
-    except OSError:
-        return 0
 
 
 def _read(file: Path) -> Stored:

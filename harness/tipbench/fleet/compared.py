@@ -9,12 +9,12 @@ from pathlib import Path
 from tipbench import compare
 from tipbench.compare import fleet_page
 from tipbench.compare.fleet import Fleet, Node, of_nodes
-from tipbench.compare.inputs import CompareError, check_header
+from tipbench.compare.inputs import CompareError
 from tipbench.compare.stored import Stored, read_all
 from tipbench.fleet import plan as plans
 from tipbench.fleet.plan import PLAN
 from tipbench.fleet.progress import NODES, end_of, folder_of, runs_of
-from tipbench.records.store import UnusableFile
+from tipbench.records.store import UnusableFile, header
 from tipbench.report import html
 
 
@@ -63,7 +63,7 @@ def _finished(folder: Path) -> tuple[list[tuple[str, list[Path]]], list[str]]:
         usable = []
         for file in runs_of(folder, node):
             try:
-                check_header(file)
+                header(file)
             except UnusableFile as error:
                 notes.append(f"{file.relative_to(folder_of(folder, node))} of {node}{error.problem}")
             else:

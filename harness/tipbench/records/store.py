@@ -38,6 +38,8 @@ RUN_FILES = "????-??-??-*.jsonl"
 
 TRUNCATED = "truncated: the run was ended while it wrote this line; what it holds is lost"
 
+EMPTY = " is empty, or half a header: the run ended before it began; delete it and run again"
+
 HEADER = tuple(Header.__annotations__)
 """The fields of a header, in order."""
 
@@ -57,9 +59,6 @@ class UnusableFile(StoreError):
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(f"{file}{problem}")
         self.file, self.problem = file, problem
-
-    def __reduce__(self) -> tuple[type[UnusableFile], tuple[Path, str]]:  # pickled, where another process reads
-        return type(self), (self.file, self.problem)
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
         raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
     incomplete = lines.pop()
     if not lines:
-        raise UnusableFile(path, " is empty, or half a header: the run ended before it began; delete it and run again")
+        raise UnusableFile(path, EMPTY)
     run = _header(path, lines[0])
     of_run = LinesOfRun(run.id)
     remarks: dict[str, list[int]] = {}  # text -> lines
@@ -279,7 +278,9 @@ def header(path: Path) -> Run:
             line = file.readline()
     except OSError as error:
         raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
-    return _header(path, line.rstrip(b"\n"))
+    if not line.endswith(b"\n"):
+        raise UnusableFile(path, EMPTY)
+    return _header(path, line[:-1])
 
 
 def opened(path: Path) -> BinaryIO:

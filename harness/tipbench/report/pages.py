@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import PurePath
 from typing import Any
 
 from tipbench.machine.controls import kept_heap
@@ -21,7 +22,6 @@ from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
 from tipbench.report.answer import answers, together
-from tipbench.report.code_places import code_of
 from tipbench.report.evidence import facts, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
@@ -144,7 +144,6 @@ def _page_names(tips: Collection[str]) -> dict[str, str]:
 
 def _run(run: Run) -> dict[str, Any]:
     budget_s = run.options.get("budget_s")  # options are checked by who continues a run
-    missing = list((Counter(run.planned) - Counter(record.name for record in run.records)).elements())
     return {
         "id": run.id,
         "started": run.started,
@@ -161,7 +160,6 @@ def _run(run: Run) -> dict[str, Any]:
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
-        "missing": [*missing[:10], *["..."] * (len(missing) > 10)],
     }
 
 
@@ -253,7 +251,7 @@ def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, 
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
         "facts": facts(rows, kinds),
-        "code": code_of(run.commit, [(row.file, row.line) for row in pairs.values()]),
+        "files": list(dict.fromkeys(PurePath(row.file).name for row in rows)),
         "commands": [_command(run, name) for name in pairs],
     }
 
