@@ -206,7 +206,7 @@ def test_runs_are_measured_reported_and_compared_there(installed: Environment, p
     done = installed.run("tipbench", "compare", run, again, where=project)
     assert done.returncode == 0, done.stderr
     assert "Pointwise" in done.stdout
-    done = installed.run("python", "-P", "-c", SHORT, "run", "control.Pointwise", where=project)
+    done = installed.run("python", *short, where=project)
     assert done.returncode == 0, done.stderr
     assert "its pairs are timed once more" in done.stdout
 
