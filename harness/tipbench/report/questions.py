@@ -18,7 +18,6 @@ from tipbench.report.answer_kinds import (
     TRAINING,
     UNCLEAR,
 )
-from tipbench.report.gain import Gain
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, job_words, percent
 
@@ -108,12 +107,8 @@ def _brief(answer: Answer) -> str:
     name = f"{workers[1]} workers: " if workers else f"{lead.name}: " if lead.name else ""
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
-    return f"{name}{_first(answer.gains)}{more}"
-
-
-def _first(gains: Sequence[Gain]) -> str:
-    """The first job, which gains if any does."""
-    return f"{gains[0].brought} in {job_words(gains[0].pair)}" if gains else ""
+    first = answer.gains[0]  # which gains if any does
+    return f"{name}{first.brought} in {job_words(first.pair)}{more}"
 
 
 def _saved(answer: Answer) -> str:

@@ -6,6 +6,7 @@ import ast
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.files import text as text_of
@@ -81,6 +82,7 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
     return texts | ({SHARED: _joined(common)} if common else {})
 
 
+@lru_cache(256)  # which holds all files of the suite
 def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text)
