@@ -60,7 +60,7 @@ measure:
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
-test: setup native ## run the tests that one waits for after a change (6 minutes on 2 cores)
+test: setup native ## run the tests that one waits for after a change (5 minutes on 2 cores)
 	@$(PYTEST) -m "not slow"
 
 test-all: setup native ## run all others: whole jobs, wikis, browsers, simulations (half an hour)
