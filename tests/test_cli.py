@@ -409,6 +409,23 @@ def test_a_run_goes_on_with_what_is_open_and_then_times_all_once_more(say: Said,
     assert twice.variants == adding.variants, "what was checked stays"
 
 
+def test_what_fails_when_it_is_timed_once_more_takes_nothing_from_earlier_sessions(
+    say: Said, known: list[PairInfo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(record: Record) -> None:
+        monkeypatch.setattr(running, "run", lambda *_: (each for each in [record]))
+
+    known[:] = known[:1]
+    answer(measured(known[0], {"optimized": 0.3}, memory=made_up.both(900, 1000)))
+    monkeypatch.setattr(running, "complete", lambda *_: True)
+    assert say("run", "--results", tmp_path, known[0].name)[0] == 0
+    before = store.read(stored(tmp_path))[0].records
+    answer(Record(known[0], "failed", Reason("hang", {"seconds": 9})))
+    code, _, err = say("run", "--results", tmp_path, known[0].name)
+    assert (code, "failed this time" in err) == (1, True)
+    assert store.read(stored(tmp_path))[0].records == before
+
+
 # ---- interrupted ----
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import many_runs
 from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
 from tipbench.compare.inputs import MOST
@@ -102,9 +101,3 @@ def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, pars
     with pytest.raises(compare.CompareError, match=f"{MOST + 1} runs in"):
         compare.compared([str(results)])
     assert parsed == []
-
-
-def test_made_up_runs_for_timing_are_runs(tmp_path: Path) -> None:
-    ids = many_runs.write(3, tmp_path, many_runs.GOLDEN, 3)
-    found = read_all(beneath(tmp_path))
-    assert ({one.run.id for one in found}, {one.records for one in found}) == (set(ids), {3})

@@ -29,14 +29,14 @@ def two_players():
     def step():
         made = maker(torch.randn(128, 32))
         of_judge.zero_grad()
-        told = F.softplus(-judge(real)).mean() + F.softplus(judge(made.detach())).mean()
-        told.backward()
+        judged = F.softplus(-judge(real)).mean() + F.softplus(judge(made.detach())).mean()
+        judged.backward()
         of_judge.step()
         of_maker.zero_grad()
         fooled = F.softplus(-judge(made)).mean()
         fooled.backward()
         of_maker.step()
-        return told.detach(), fooled.detach()
+        return judged.detach(), fooled.detach()
 
     return step
 

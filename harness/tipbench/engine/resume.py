@@ -16,9 +16,6 @@ from tipbench.records.listing import newest_first
 from tipbench.records.record import PairInfo, Run
 from tipbench.tip.wording import plain
 
-SAME = ("torch", "python")
-"""Fields of a machine, beside its name and its major version of Linux, that stay the same in a file."""
-
 
 class CannotRun(UserError):
     """The run cannot begin; the message says why and what to do."""
@@ -35,17 +32,20 @@ def file_to_continue(results: Path, begun: Run) -> Path | None:
         except (store.StoreError, MalformedRecord) as error:
             print(f"tipbench: {path} is not continued: {error}", file=sys.stderr)
             continue
+        is_of_advice = bool(begun.options.get("given"))
+        if not is_alike and is_of_advice:
+            raise CannotRun(f"{path} was begun with other options: begin a new advice")
+        if not is_alike:
+            continue
         then, now = _facts(stored), _facts(begun)
-        differing = [name for name in {**then, **now} if then.get(name) != now.get(name)] if is_alike else ["options"]
-        if is_alike and not differing:
+        field = next((name for name in {**then, **now} if then.get(name) != now.get(name)), "")
+        if not field:
             return path
-        field = differing[0]
         why = f"{path} was begun with {field} {then.get(field, 'not set')}; here it is {now.get(field, 'not set')}"
-        if begun.options.get("given"):
-            raise CannotRun(f"{why if is_alike else f'{path} was begun with other options'}: begin a new advice")
-        if is_alike:
-            print(f"tipbench: {plain(why)}, so another file begins", file=sys.stderr)
-            return None
+        if is_of_advice:
+            raise CannotRun(f"{why}: begin a new advice")
+        print(f"tipbench: {plain(why)}, so another file begins", file=sys.stderr)
+        return None
     return None
 
 
@@ -81,5 +81,5 @@ def _options(run: Run) -> dict[str, Any]:
 
 def _facts(run: Run) -> dict[str, Any]:
     kernel = str(run.machine.get("kernel", "")).partition(".")[0]
-    fields = {name: run.machine.get(name) for name in SAME}
-    return {"name": run.machine.get("name"), **fields, "Linux": kernel, "tipbench": run.suite, **run.controls}
+    fields = {name: run.machine.get(name) for name in ("name", "torch", "python")}
+    return {**fields, "Linux": kernel, "tipbench": run.suite, **run.controls}

@@ -113,8 +113,9 @@ class OpenRun:
         self._records = {record.name: record for record in stored.records}
         of_session = {info.name: self._records[info.name] for info in planned if info.name in self._records}
         over = {name for name, record in of_session.items() if complete(record, rules.RULES, stored.cores)}
-        self._once_more = len(over) == len(planned)
-        if self._once_more and not options.given:
+        self._failed_now: set[str] = set()
+        self._once_more = len(over) == len(planned) and not options.given
+        if self._once_more:
             print(f"nothing is open in {writer.path}: its pairs are timed once more, as on another day")
             self._continued = {name: replace(record, launches=()) for name, record in of_session.items()}
         else:
@@ -169,6 +170,10 @@ class OpenRun:
 
     def _add(self, record: Record, progress: Progress) -> None:
         """Store a record, and print it where it is over, or has its first number or a further verdict."""
+        if self._once_more and _failed(record) and record.variants != self._records[record.name].variants:
+            self._failed_now.add(record.name)
+            progress.say(f"{record.name} failed this time; what earlier sessions measured stays")
+            return
         self._records[record.name] = self._of_all_sessions(record)
         self._writer.append(self._records[record.name])
         before, now = self._states.get(record.name), self._state(record)
@@ -226,7 +231,7 @@ class OpenRun:
             if others := mostly_beside(beside(records)):
                 print(f"{others}: these are answers of a busy machine")
             print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
-        return int(any(_failed(record) for record in records))
+        return int(bool(self._failed_now) or any(map(_failed, records)))
 
 
 class _State(NamedTuple):

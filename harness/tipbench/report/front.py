@@ -14,13 +14,14 @@ from tipbench.report.answer_kinds import (
     DEPENDS,
     DO_NOT,
     IMPOSSIBLE,
+    OPERATIONS,
     UNCLEAR,
     USE,
     USE_IF,
 )
 from tipbench.report.gain import Gain
 from tipbench.report.price import LIVE_MARGIN, NOT_MEASURED
-from tipbench.report.questions import COLUMNS, Line, kind_of_work, questions
+from tipbench.report.questions import COLUMNS, Line, questions
 from tipbench.report.result import Result
 from tipbench.report.ways import Way
 from tipbench.tip.guide import FOREMOST
@@ -139,7 +140,8 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
     recipes = [answer for answer in made if answer.claim in RECIPES and answer.kind not in (UNCLEAR, IMPOSSIBLE)]
     timed = [answer for answer in made if answer.claim not in RECIPES]
     graded = [(grade, answers) for answers in of_tip.values() if (grade := _grade(answers))]
-    graded.sort(key=lambda pair: _place(*pair))
+    # What guides name first comes first, then what brings most.
+    graded.sort(key=lambda of: (GRADES.index(of[0]), of[1][0].tip not in FOREMOST, -max(a.brings for a in of[1])))
     shown = [workload for workload in COLUMNS if any(a.workload == workload for _, answers in graded for a in answers)]
     rows = [_row(grade, answers, shown, address) for grade, answers in graded]
     little = [answer for answer in timed if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT, UNCLEAR, IMPOSSIBLE)]
@@ -159,7 +161,7 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
         recipes=tuple(Line(a.title, address(a.tip), a.answer, tuple(_gains(a.gains))) for a in recipes),
         avoid=tuple(Line(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
-        together=tuple(f"{COLUMNS.get(workload, workload)}: {words}" for workload, words in together.items()),
+        together=tuple(f"{COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
             # The tip's page has all of its reasons.
             (re.split(r"; | \(remedy", answer.gain)[0], answer.tip, address(answer.tip))
@@ -177,11 +179,6 @@ def _grade(answers: Sequence[Answer]) -> str:
         return SURE if any(_is_sure(answer) for answer in pays) else LIKELY
     kinds = {answer.kind for answer in timed}
     return VARIES if DEPENDS in kinds else COSTS if DO_NOT in kinds else ""
-
-
-def _place(grade: str, answers: Sequence[Answer]) -> tuple[int, bool, float]:
-    """In the table: those that guides name first before others, then by what they bring."""
-    return GRADES.index(grade), answers[0].tip not in FOREMOST, -max(answer.brings for answer in answers)
 
 
 def _is_sure(answer: Answer) -> bool:
@@ -247,8 +244,7 @@ def _memory(answers: Iterable[Answer]) -> Cell:
     (_, least), (claim, most) = changes[0], changes[-1]
     if abs(most[1] / most[0] - 1) < LIVE_MARGIN:
         return Cell(rest="same")
-    shown = dict.fromkeys([change(*least), change(*most)])
-    words = " to ".join(shown)
+    words = " to ".join(dict.fromkeys([change(*least), change(*most)]))
     return Cell(words) if claim == Claim.LEANER else Cell(rest=words)
 
 
@@ -268,7 +264,7 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> Change:
 
 
 def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
-    where = f" in {kind_of_work(answer.workload)}" if is_one_of_several else ""
+    where = f" in {COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
     yield from _gains(answer.gains)
@@ -291,17 +287,17 @@ def _gains(gains: Iterable[Gain]) -> Iterator[str]:
 
 def _little(answer: Answer) -> str:
     operations = f": {'; '.join(_gains(answer.gains))}" if answer.kind == ALONE else ""
-    return f"{answer.answer} in {kind_of_work(answer.workload)}{operations}"
+    return f"{answer.answer} in {COLUMNS[answer.workload]}{operations}"
 
 
 def _open(answer: Answer, address: str) -> Line:
     below = tuple([*_gains(answer.gains), *answer.remarks] or [answer.gain])
-    return Line(answer.title, address, kind_of_work(answer.workload), below)
+    return Line(answer.title, address, COLUMNS[answer.workload], below)
 
 
 def _to_avoid(answer: Answer) -> list[Way]:
-    if answer.workload not in COLUMNS:
-        return []  # an operation alone
+    if answer.workload == OPERATIONS:
+        return []
     return [way for way in answer.ways if way.kind == DO_NOT] if answer.kind == DO_NOT else answer.harmful
 
 
@@ -325,7 +321,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
         return "No tip was tried."
     skipped = len({answer.tip for answer in made} - tried)
     more = f" {skipped} more cannot be tried here." if skipped else ""
-    return f"Of {len(tried)} tips tried, {', '.join(parts)}; the others bring little, or are recipes.{more}"
+    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little, or are recipes.{more}"
 
 
 def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:

@@ -13,6 +13,7 @@ from tipbench.report.answer_kinds import (
     IMPOSSIBLE,
     INFERENCE,
     ONE_GPU,
+    OPERATIONS,
     OTHER,
     SEVERAL,
     TRAINING,
@@ -27,6 +28,7 @@ COLUMNS = {
     ONE_GPU: "one GPU",
     SEVERAL: "several processes",
     OTHER: "other jobs",
+    OPERATIONS: "operations alone",
 }
 """By workload, the head of its column."""
 
@@ -55,10 +57,6 @@ class Line:
     address: str
     words: str
     below: tuple[str, ...] = ()
-
-
-def kind_of_work(workload: str) -> str:
-    return COLUMNS.get(workload, "operations alone")
 
 
 SHORT = 110
@@ -97,7 +95,7 @@ def _line(question: str, address: str, parts: Sequence[str]) -> Line:
 
 
 def _brief(answer: Answer) -> str:
-    where = kind_of_work(answer.workload)
+    where = COLUMNS[answer.workload]
     if answer.kind == UNCLEAR:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
