@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from tipbench.suite.files import BENCHMARKS, load
+from tipbench.suite.files import BENCHMARKS, load_module
 from tipbench.tip.pair import BY_REFERENCE, Pair
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
-from tipbench.worker.guard import REFERENCE, Guard
+from tipbench.worker.guard import REFERENCE_VARIANT, Guard
 
 SEEDS = {"micro": (1, 2), "macro": (2,)}
 """By scale. A seed is a build: whether the outputs of a whole job depend on theirs, the check of a run says."""
@@ -44,11 +44,11 @@ class AtTestSize(Guard):
         return self.pair_class(self.device, for_test=True)
 
     def results(self, variant: str) -> Results:
-        return checks.results(self, variant, SEEDS[self.pair_class.scale])
+        return checks.step_results(self, variant, SEEDS[self.pair_class.scale])
 
     def reference(self) -> Results:
         """Of the fp64 side; nothing where both sides are compared with each other."""
-        return self.results(REFERENCE.name) if self.pair_class.equal in BY_REFERENCE else Results()
+        return self.results(REFERENCE_VARIANT.name) if self.pair_class.equal in BY_REFERENCE else Results()
 
 
 def main(answer: str, wanted: str) -> None:
@@ -59,8 +59,8 @@ def main(answer: str, wanted: str) -> None:
         distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     answers = {}
     for file, name, variant in json.loads(wanted):
-        subject = AtTestSize(vars(load(Path(file), BENCHMARKS))[name])
-        answers[file, name, variant] = vars(subject.results(variant)), checks.count(subject, variant, seed=0)
+        subject = AtTestSize(vars(load_module(Path(file), BENCHMARKS))[name])
+        answers[file, name, variant] = vars(subject.results(variant)), checks.mechanism_count(subject, variant, seed=0)
     if not ranked or distributed.get_rank() == 0:
         torch.save(answers, answer)
     if ranked:

@@ -23,7 +23,7 @@ from scipy import optimize, stats
 from tipbench import __version__
 from tipbench.records.record import Launch, Run
 from tipbench.records.store import read
-from tipbench.verdict.estimate import PRIORS, Kind, Prior, enough, kind_of
+from tipbench.verdict.estimate import PRIORS, EffectKind, Prior, enough, kind_of
 from tipbench.verdict.launches import LaunchEffect, launch_effect
 from tipbench.verdict.rules import MARGIN, decide
 
@@ -47,7 +47,7 @@ class Comparison:
     """
 
     run: str
-    kind: Kind
+    kind: EffectKind
     launches: Sequence[Launch]
     effects: Sequence[LaunchEffect]
     is_identical: bool
@@ -93,14 +93,14 @@ def fitted(of_kind: Sequence[Comparison]) -> Prior:
     return Prior(rounds, share, max(floor, FLOOR), worth)
 
 
-def fitted_all(stored: Iterable[Comparison]) -> dict[Kind, Prior]:
-    by_kind: dict[Kind, list[Comparison]] = defaultdict(list)
+def fitted_all(stored: Iterable[Comparison]) -> dict[EffectKind, Prior]:
+    by_kind: dict[EffectKind, list[Comparison]] = defaultdict(list)
     for each in stored:
         by_kind[each.kind].append(each)
-    return {kind: fitted(by_kind[kind]) for kind in get_args(Kind)}
+    return {kind: fitted(by_kind[kind]) for kind in get_args(EffectKind)}
 
 
-def as_toml(priors: Mapping[Kind, Prior], runs: Sequence[str], count: int) -> str:
+def as_toml(priors: Mapping[EffectKind, Prior], runs: Sequence[str], count: int) -> str:
     lines = [
         "# Written by `python -m tests.fit_prior`.",
         f"date = {datetime.now(UTC).date()}",

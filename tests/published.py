@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
-from tipbench.publish.wiki import ROOT, Page, WikiError
+from tipbench.publish.wiki import ROOT_PAGE, Page, WikiError
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.report import markdown
 from tipbench.suite.describe import NO_TEXT
-from tipbench.suite.files import BENCHMARKS, load
+from tipbench.suite.files import BENCHMARKS, load_module
 from tipbench.tip.reason import Reason
 
 TOKEN = "t0p-secret/Token+of=the&tests%41"
@@ -32,7 +32,7 @@ BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
 def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: Any) -> Any:
     """A PairInfo of one of the suite's own pairs."""
     (file,) = (file for file in BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py") if f"class {pair}(" in file.read_text())
-    about = load(file, BENCHMARKS).TIP
+    about = load_module(file, BENCHMARKS).TIP
     texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name not in NO_TEXT}
     return info(pair, variants, tip=parsed(written(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
 
@@ -81,7 +81,7 @@ def on(name: str, cores: int = 2, **more: Any) -> Run:
 
 def published(text: str = "What was measured.", machine: str = "box", shade: int = 200) -> list[Page]:
     """A run of one short page with one figure, and a link to the page of its evidence."""
-    path = f"{ROOT}/{machine}/2026-03-01-{sha256(machine.encode()).hexdigest()[:8]}"
+    path = f"{ROOT_PAGE}/{machine}/2026-03-01-{sha256(machine.encode()).hexdigest()[:8]}"
     evidence = Page(f"{path}/Evidence", "# Evidence\n\n## channels-last\n\nUnmistakable.\n")
     front = (
         f"# A run\n\n**Limits.** One machine; [evidence]({evidence.path}#channels-last).\n\n"

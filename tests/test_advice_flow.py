@@ -95,7 +95,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(command, "occupied", lambda: "")
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
-            typed = command.Options([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)
+            typed = command.AdviseOptions([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)
             code = command.resume(next(folders.iterdir()), typed) if resume else command.begin(typed)
             assert code == 0
             (file,) = folders.glob("*/advice.json")

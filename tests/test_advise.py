@@ -19,7 +19,7 @@ from tipbench.machine.activity import OCCUPIED
 from tipbench.machine.controls import cleaned, controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.needs import bfloat16
 
 JOBS = Path(__file__).parent / "given_jobs"
@@ -157,7 +157,7 @@ def test_what_makes_every_measurement_long_is_reported(without_faults: Survey) -
 
 
 def test_every_tip_is_tried_or_named_with_what_to_write(without_faults: Survey) -> None:
-    modules = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+    modules = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
     tips = {module.TIP.id for module in modules} - {"control", "limit", "together"}
     for_gpus = {module.TIP.id for module in modules if {pair.devices for pair in pair_classes(module)} == {("cuda",)}}
     by_hand = {tip for tip, _, _ in without_faults.by_hand}

@@ -12,8 +12,8 @@ import pytest
 from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
 from tipbench.advise import tuned
-from tipbench.advise.combination import WITHOUT
-from tipbench.advise.outcome import Outcome, is_open, is_unreliable, pays, remarks
+from tipbench.advise.combination import SIDE_WITHOUT
+from tipbench.advise.outcome import JobOutcome, is_open, is_unreliable, pays, remarks
 from tipbench.advise.page import as_json, lines, markdown
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import HEAP
@@ -45,10 +45,10 @@ def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Res
     )
 
 
-def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> Outcome:
+def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> JobOutcome:
     alone = run([measured(info("Alone", tip=tip(name), scale="macro"), {"optimized": 0.1}) for name in "abc"])
-    each = {f"{WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
-    return Outcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
+    each = {f"{SIDE_WITHOUT}{name}": speedup(factor) for name, factor in on_top.items()}
+    return JobOutcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
 
 
 def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
@@ -85,14 +85,14 @@ def test_a_job_that_is_off_from_itself_gets_no_advice(off: float, is_advice: boo
 
 
 def test_a_busy_survey_without_a_launch_gives_no_advice() -> None:
-    nothing = Outcome(replace(SURVEY, others=1.0), run([]), (), {})
+    nothing = JobOutcome(replace(SURVEY, others=1.0), run([]), (), {})
     assert is_unreliable(nothing)
     assert "other programs kept 1.0 cores busy while the job was surveyed" in "\n".join(lines(nothing))
     assert not is_unreliable(replace(nothing, survey=SURVEY))
     assert not is_unreliable(replace(nothing, others=[0.0, 0.1])), "launches say it better"
 
 
-def answers(outcome: Outcome) -> dict[str, tuple[str, str]]:
+def answers(outcome: JobOutcome) -> dict[str, tuple[str, str]]:
     return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(outcome)["tips"]}  # type: ignore[attr-defined]
 
 
@@ -149,8 +149,8 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
         variant_memory={"tree": 100, "steady_peak": 100},
     )
     each = {
-        f"{WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
-        f"{WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
+        f"{SIDE_WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
+        f"{SIDE_WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
     }
     outcome = replace(together(1.5, a=1.3, b=1.15), survey=COMPILED, sides={"optimized": whole, **each})
     assert lines(outcome)[3:6] == [

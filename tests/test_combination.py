@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.made_up import info, measured, run, tip
-from tipbench.advise.combination import WITHOUT, Candidate, Combination, clear, first_combination, next_combination
+from tipbench.advise.combination import SIDE_WITHOUT, Candidate, Combination, clear, first_combination, next_combination
 from tipbench.report.result import Result
 from tipbench.report.results import results
 
@@ -85,7 +85,7 @@ def decided(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> R
 )
 def test_who_leaves_a_combination_next(without: Mapping[str, Result | None], alone: str, left: str) -> None:
     """without: what leaving each member out brings. alone: members that pay by themselves."""
-    sides = {f"{WITHOUT}{name}": result for name, result in without.items() if result is not None}
+    sides = {f"{SIDE_WITHOUT}{name}": result for name, result in without.items() if result is not None}
     sure = [candidate(name, 0.1, verdict="faster") for name in alone]
     assert next_combination(tuple(without), {"optimized": with_speedup(-0.3), **sides}, sure) == tuple(left)
 

@@ -25,22 +25,22 @@ from tipbench import compare
 from tipbench.cli import main
 from tipbench.compare.comparison import Comparison, row_name
 from tipbench.compare.consistency import (
-    COSTS,
+    COSTS_ON_ALL,
     EFFECTS,
-    LITTLE,
+    LITTLE_ON_ALL,
     NOTHING_TO_DO,
     ON_JOB,
-    PAYS,
+    PAYS_ON_ALL,
     UNSURE,
     Consistency,
     TipAcross,
     consistencies,
+    consistency_of,
     tips,
-    together,
 )
-from tipbench.compare.gate import gate, lines_of
+from tipbench.compare.gate import gate, gate_lines
 from tipbench.compare.means import difference, heterogeneity
-from tipbench.compare.stored import Stored
+from tipbench.compare.stored import StoredRun
 from tipbench.machine.controls import HEAP_BEFORE
 from tipbench.records.json_line import parsed, written
 from tipbench.records.record import Record, Run
@@ -58,8 +58,8 @@ from tipbench.verdict.statistics import Mean, student
 GIB = 1 << 30
 
 
-def compared(of: Run, folder: str = "") -> Stored:
-    return Stored(Path(folder, f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(results(of)), ())
+def compared(of: Run, folder: str = "") -> StoredRun:
+    return StoredRun(Path(folder, f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(results(of)), ())
 
 
 def against(*runs: Run) -> Comparison:
@@ -233,27 +233,27 @@ def alone(*runs: Run) -> TipAcross:
 @pytest.mark.parametrize(
     ("effects", "word"),
     [
-        ([PAYS, COSTS], "reverses"),
-        ([COSTS, LITTLE, PAYS, UNSURE], "reverses"),
-        ([PAYS, LITTLE], "pays on some"),
-        ([PAYS, ON_JOB], "pays on some"),
-        ([PAYS, NOTHING_TO_DO], "pays on some"),
-        ([COSTS, LITTLE], "costs on some"),
-        ([LITTLE, ON_JOB, COSTS], "depends on the job"),
+        ([PAYS_ON_ALL, COSTS_ON_ALL], "reverses"),
+        ([COSTS_ON_ALL, LITTLE_ON_ALL, PAYS_ON_ALL, UNSURE], "reverses"),
+        ([PAYS_ON_ALL, LITTLE_ON_ALL], "pays on some"),
+        ([PAYS_ON_ALL, ON_JOB], "pays on some"),
+        ([PAYS_ON_ALL, NOTHING_TO_DO], "pays on some"),
+        ([COSTS_ON_ALL, LITTLE_ON_ALL], "costs on some"),
+        ([LITTLE_ON_ALL, ON_JOB, COSTS_ON_ALL], "depends on the job"),
         ([ON_JOB, ON_JOB], "depends on the job"),
-        ([PAYS, PAYS, UNSURE], "pays on all"),
-        ([COSTS, COSTS], "costs on all"),
-        ([LITTLE, LITTLE], "little on all"),
-        ([LITTLE, NOTHING_TO_DO], "little on all"),
+        ([PAYS_ON_ALL, PAYS_ON_ALL, UNSURE], "pays on all"),
+        ([COSTS_ON_ALL, COSTS_ON_ALL], "costs on all"),
+        ([LITTLE_ON_ALL, LITTLE_ON_ALL], "little on all"),
+        ([LITTLE_ON_ALL, NOTHING_TO_DO], "little on all"),
         ([NOTHING_TO_DO, NOTHING_TO_DO], "already the default"),
-        ([PAYS, UNSURE], "can't tell"),
+        ([PAYS_ON_ALL, UNSURE], "can't tell"),
         ([UNSURE, UNSURE, UNSURE], "can't tell"),
-        ([COSTS], "only seen on one"),
+        ([COSTS_ON_ALL], "only seen on one"),
         ([], "not measured"),
     ],
 )
 def test_what_machines_say_together(effects: list[str], word: str) -> None:
-    assert together(effects) == together(effects[::-1]) == word
+    assert consistency_of(effects) == consistency_of(effects[::-1]) == word
 
 
 def test_every_answer_has_a_part_in_what_machines_say_together() -> None:
@@ -323,7 +323,7 @@ def test_a_machine_speaks_by_its_newest_run_with_whole_jobs(
         for day, scale in zip(days, scales, strict=True)
     ]
     comparison = against(*runs, on("B", a(0.3)))
-    assert [machine.speaks for machine in comparison.machines] == [speaks, 2]
+    assert [machine.representative for machine in comparison.machines] == [speaks, 2]
 
 
 def test_runs_of_equal_hardware_are_of_one_machine_in_one_folder_and_of_two_in_two() -> None:
@@ -431,19 +431,19 @@ def test_false_reversals_are_rare_over_a_suite() -> None:
 
 def simulated(
     drawn: random.Random, cpu: str, truths: Sequence[float], spread: float = 0.02, launches: int = 9
-) -> Stored:
+) -> StoredRun:
     """A run whose pairs have these true effects, measured over launches that scatter."""
     made = []
     for number, truth in enumerate(truths):
         measured_as = student([drawn.gauss(truth, spread) for _ in range(launches)])
         made.append(as_measured(number, measured_as, decide(measured_as)))
-    return Stored(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
+    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
 
 
-def exactly(cpu: str, *sides: tuple[float, float, str]) -> Stored:
+def exactly(cpu: str, *sides: tuple[float, float, str]) -> StoredRun:
     """A run whose pairs have these means, standard errors over nine launches, and verdicts."""
     made = [as_measured(number, Mean(mean, error, 8.0), verdict) for number, (mean, error, verdict) in enumerate(sides)]
-    return Stored(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
+    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
 
 
 def as_measured(number: int, of: Mean, verdict: str) -> Result:
@@ -516,7 +516,7 @@ def test_the_first_line_says_what_rests_on_fields_that_are_not_recorded(
     for format, form in (("md", "# {}\n"), ("html", "<title>{}</title>")):
         line = f"PyTorch tuning tips {title}{'' if is_sure else ', as far as recorded'}"
         assert form.format(line) in compare.render(against(*runs), format)
-    (graded_line, *_) = lines_of(gate(against(*runs)), against(*runs), ["slower"])
+    (graded_line, *_) = gate_lines(gate(against(*runs)), against(*runs), ["slower"])
     assert graded_line.endswith(", as far as recorded") != is_sure
 
 

@@ -17,7 +17,7 @@ from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import ACTS, DO_NOT, WORKLOADS
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.report.ways import AS_IT_IS, Way
+from tipbench.report.ways import JOB_AS_IT_IS, WayEffect
 
 FILES = sorted((Path(__file__).parents[1] / "results/reference").glob("*/*.jsonl"))
 
@@ -43,13 +43,13 @@ class Against:
 
     title: str
     text: str
-    ways: Sequence[Way]
+    ways: Sequence[WayEffect]
 
-    def contradicts(self, use: Way) -> bool:
+    def contradicts(self, use: WayEffect) -> bool:
         """Whether somebody who writes what `use` tells to does what is advised against. A row that names its way and
         what this was measured against speaks of nothing else."""
         advised = settings(use.do)
-        if all(way.name in self.text and (way.against or AS_IT_IS) in self.text for way in self.ways):
+        if all(way.name in self.text and (way.against or JOB_AS_IT_IS) in self.text for way in self.ways):
             return any(
                 settings(way.do) and settings(way.do) <= advised and way.against == use.against for way in self.ways
             )
@@ -61,7 +61,7 @@ def advised_against(made: Sequence[Answer]) -> Iterator[Against]:
     """What the page of these answers says not to do."""
     for answer in made:
         for way in (*answer.ways[: answer.kind == DO_NOT], *answer.harmful):
-            yield Against(answer.title, f"{way.name} {way.against or AS_IT_IS}", [way])
+            yield Against(answer.title, f"{way.name} {way.against or JOB_AS_IT_IS}", [way])
 
 
 def contradictions(rows: Sequence[Result]) -> list[tuple[str, str]]:

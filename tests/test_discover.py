@@ -16,7 +16,7 @@ from tipbench.records.record import PairInfo
 from tipbench.suite.catalog import as_text
 from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, NoTorch, discover
-from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load, pair_files
+from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load_module, pair_files
 
 HEAD = """
 import shared
@@ -243,9 +243,9 @@ def test_the_commit_is_that_of_the_suite_even_in_a_hook_of_another_repository(
 
 
 def test_files_of_benchmarks_are_imported_under_their_package_name() -> None:
-    module = load(BENCHMARKS / "control.py", BENCHMARKS)
+    module = load_module(BENCHMARKS / "control.py", BENCHMARKS)
     assert module.__name__ == "benchmarks.control"
-    assert load(BENCHMARKS / "control.py", BENCHMARKS) is module
+    assert load_module(BENCHMARKS / "control.py", BENCHMARKS) is module
 
 
 def test_a_package_of_others_named_benchmarks_takes_nothing_over(tmp_path: Path) -> None:

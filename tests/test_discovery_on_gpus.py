@@ -12,7 +12,7 @@ import torch
 
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.needs import Need
 from tipbench.tip.pair import variants
 from tipbench.tip.reason import Reason
@@ -21,7 +21,7 @@ GIB = 1 << 30
 
 PAIRS = {
     f"{module.TIP.id}.{pair.__name__}": pair
-    for module in (load(file, BENCHMARKS) for file in pair_files(BENCHMARKS))
+    for module in (load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS))
     for pair in pair_classes(module)
 }
 FOR_CPUS = {name for name, pair in PAIRS.items() if pair.devices == ("cpu",)}

@@ -28,7 +28,7 @@ from tests.following import followed
 from tests.test_pairs import FOR_GPUS, PAIRS, alone, one_thread, pytestmark, unmet
 from tests.test_tips import SHELL
 from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
-from tipbench.suite.files import BENCHMARKS, load, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_files
 from tipbench.tip.pair import Equal, Step, Tip, Variant, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
@@ -36,7 +36,7 @@ from tipbench.worker.outputs import Outputs, worst_difference
 
 __all__ = ["alone", "one_thread", "pytestmark"]
 
-MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+MODULES = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
 TIPS: dict[str, Tip] = {module.TIP.id: module.TIP for module in MODULES}
 TEXTS = [
     (name, variant, text)
@@ -99,7 +99,7 @@ class AsWritten(AtTestSize):
         self.of, self.text = variant, text
 
     def results(self, variant: str) -> checks.Results:
-        return checks.results(self, variant, seeds=(1,))
+        return checks.step_results(self, variant, seeds=(1,))
 
     def build(self, variant: str, seed: int) -> Step:
         torch.compiler.reset()
@@ -218,7 +218,7 @@ def test_what_is_written_computes_and_counts_what_ran(
         # Pairs of trainings draw their batches themselves: names and shapes of what a step returns are compared.
         assert PAIRS[name].equal == Equal.TARGET or difference <= NEAR, where
     if not for_gpus:
-        counts = checks.count(pair, variant.name, seed=0), checks.count(pair, "written", seed=0)
+        counts = checks.mechanism_count(pair, variant.name, seed=0), checks.mechanism_count(pair, "written", seed=0)
         assert counts[0] == counts[1]
 
 

@@ -42,7 +42,7 @@ def topics(findings: list[doctor.Finding]) -> list[str]:
 
 
 def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
-    missed = doctor.missing(DESCRIBED, TORCH, complete)
+    missed = doctor.missing_findings(DESCRIBED, TORCH, complete)
     disturbing = doctor.disturbances(DESCRIBED, "", FREE)
     assert (missed, disturbing) == ([], [])
     text = doctor.lines(DESCRIBED, TORCH, missed, disturbing)
@@ -74,7 +74,7 @@ CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUD
 def test_what_is_missing_for_some_pairs_alone(
     complete: Path, described: dict[str, Any], facts: dict[str, Any], topic: str, text: str, remedy: str
 ) -> None:
-    (finding,) = doctor.missing({**DESCRIBED, **described}, {**TORCH, **facts}, complete)
+    (finding,) = doctor.missing_findings({**DESCRIBED, **described}, {**TORCH, **facts}, complete)
     assert (finding.topic, finding.blocks) == (topic, False)
     assert text in finding.text
     assert remedy in finding.remedy
@@ -89,7 +89,7 @@ def test_what_is_missing_for_some_pairs_alone(
     ],
 )
 def test_without_a_supported_torch_nothing_can_be_measured(complete: Path, facts: dict[str, Any], text: str) -> None:
-    (finding,) = doctor.missing(DESCRIBED, facts, complete)
+    (finding,) = doctor.missing_findings(DESCRIBED, facts, complete)
     assert (finding.topic, finding.blocks) == ("torch", True)
     assert text in finding.text
 
@@ -100,7 +100,7 @@ def test_shared_memory_that_is_too_small(
 ) -> None:
     disks = {complete / "dev/shm": SimpleNamespace(total=total)}
     monkeypatch.setattr(shutil, "disk_usage", disks.__getitem__)
-    missed = doctor.missing(DESCRIBED, TORCH, complete)
+    missed = doctor.missing_findings(DESCRIBED, TORCH, complete)
     assert topics(missed) == ["/dev/shm"] * too_small
     assert all("--shm-size" in finding.remedy and "--ipc=host" in finding.remedy for finding in missed)
 
@@ -141,7 +141,7 @@ def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(c
     busy = doctor.disturbances(DESCRIBED, "\x1b[2Jevil\u202e", FREE)
     described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}
     torch = {**TORCH, "torch": "2.15\r", "torchvision_error": "\x1b]0;title\x07"}
-    text = doctor.lines(described, torch, doctor.missing(described, torch, complete), busy)
+    text = doctor.lines(described, torch, doctor.missing_findings(described, torch, complete), busy)
     assert all(line.isprintable() for line in text)
     assert text.count("Ready.") == 0
 

@@ -22,12 +22,12 @@ from tests.made_up import info, launch, measured, run, tip
 from tipbench.engine.run import verdict
 from tipbench.records.record import Record, Run
 from tipbench.records.store import read
-from tipbench.report import FORMATS, one_liners, render
+from tipbench.report import RENDERERS, one_liners, render
 from tipbench.report.results import results
 from tipbench.tip.process import ProcessSettings
-from tipbench.verdict.estimate import BESIDE, Kind, Prior, enough, kind_of, priors
+from tipbench.verdict.estimate import BESIDE, EffectKind, Prior, enough, kind_of, priors
 from tipbench.verdict.launches import LaunchEffect
-from tipbench.verdict.rules import AT_MOST, MARGIN, RULES, SURE, decide, launches_left
+from tipbench.verdict.rules import AT_MOST, MARGIN, MOST_DOUBT, RULES, decide, launches_left
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.verdict import Judgement, judge, undecided
 
@@ -39,7 +39,7 @@ COMPARISONS = Path(__file__).parent / "identical_and_planted.csv"
 ERROR_OF_ROUNDS = 0.004
 """What the rounds of an operation's launch say of its effect (ln); half of those stored say more."""
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 
 def recorded(effects: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
@@ -107,7 +107,9 @@ def test_sides_of_several_processes_are_another_kind() -> None:
         ("job", 1, 5, -1.0, True),
     ],
 )
-def test_how_many_launches_may_decide(kind: Kind, count: int, rounds: int, others: float, is_enough: bool) -> None:
+def test_how_many_launches_may_decide(
+    kind: EffectKind, count: int, rounds: int, others: float, is_enough: bool
+) -> None:
     launches = [replace(launch({"optimized": 0.0}, seed, rounds=rounds), others=others) for seed in range(count)]
     assert enough(kind, launches) is is_enough
 
@@ -119,9 +121,9 @@ def test_a_claim_needs_to_be_sure_and_what_is_small_is_an_answer() -> None:
     def beyond(sure: float) -> Mean:
         return Mean(MARGIN - 0.01 * float(t.ppf(sure, 5)), 0.01, 5.0)
 
-    assert decide(beyond(0.9 * SURE)) == "faster"
-    assert decide(beyond(1.1 * SURE)) == "inconclusive"
-    assert decide(replace(beyond(0.9 * SURE), mean=-beyond(0.9 * SURE).mean)) == "slower"
+    assert decide(beyond(0.9 * MOST_DOUBT)) == "faster"
+    assert decide(beyond(1.1 * MOST_DOUBT)) == "inconclusive"
+    assert decide(replace(beyond(0.9 * MOST_DOUBT), mean=-beyond(0.9 * MOST_DOUBT).mean)) == "slower"
     assert decide(Mean(0.0, 0.002, 10.0)) == "no difference"
     assert decide(Mean(0.005, 0.005, 10.0)) == AT_MOST
     assert decide(Mean(0.0, 0.02, 10.0)) == "inconclusive"
@@ -145,7 +147,7 @@ def test_one_launch_of_a_job_decides_and_has_its_interval_everywhere() -> None:
     assert row.mean is not None
     assert (row.low, row.high) == pytest.approx([math.exp(end) for end in row.mean.interval()])
     assert any("1.35x [" in line for line in one_liners(of))
-    for format in FORMATS:
+    for format in RENDERERS:
         assert render(of, [], format)
     (pair, _) = json.loads(render(of, [], "json"))["pairs"]
     assert None not in (pair["low"], pair["high"])
@@ -221,7 +223,9 @@ def test_identical_and_planted_code_is_hardly_ever_judged_wrongly() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("truth", [0.0, MARGIN, 0.1, 0.3])
-def test_launches_that_spread_as_expected_are_judged_rightly_however_early_they_stop(kind: Kind, truth: float) -> None:
+def test_launches_that_spread_as_expected_are_judged_rightly_however_early_they_stop(
+    kind: EffectKind, truth: float
+) -> None:
     """By the rule of a run: judged after each launch, until a verdict or the last."""
     draw, prior, tries = np.random.default_rng(7), priors()[kind], 600
     verdicts, held = [], 0

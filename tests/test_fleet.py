@@ -22,8 +22,8 @@ from tipbench import __version__
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress
-from tipbench.fleet.node import NAMES
-from tipbench.fleet.slurm import Node
+from tipbench.fleet.node import NODE_VARIABLES
+from tipbench.fleet.slurm import SlurmNode
 
 pytestmark = pytest.mark.slow
 
@@ -248,19 +248,19 @@ def test_without_slurm_a_sentence_says_so(
     folder = tmp_path / "fleet"
     if command != "plan":
         folder.mkdir()
-        (folder / "plan.toml").write_text(plans.written(made_up()))
+        (folder / "plan.toml").write_text(plans.as_toml(made_up()))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["fleet", command, str(folder)]) == 2
     assert "a fleet is started where Slurm's commands are" in capsys.readouterr().err
 
 
-def made_up() -> plans.Plan:
-    kind = plans.Kind("4 cores", ["n1"], 1, "tipbench")
-    return plans.Plan(1, "0" * 8, "all", plans.Measure(), plans.Versions("1", "2", "3", "4"), {"a": kind})
+def made_up() -> plans.FleetPlan:
+    kind = plans.PlannedKind("4 cores", ["n1"], 1, "tipbench")
+    return plans.FleetPlan(1, "0" * 8, "all", plans.NodeOptions(), plans.Versions("1", "2", "3", "4"), {"a": kind})
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
-    (tmp_path / "plan.toml").write_text(plans.written(made_up()))
+    (tmp_path / "plan.toml").write_text(plans.as_toml(made_up()))
     assert plans.read(tmp_path) == made_up()
 
 
@@ -293,9 +293,9 @@ def test_a_machine_is_the_node_of_its_name_with_or_without_its_domain(
 ) -> None:
     plan = made_up()
     plan.kind["a"].nodes[:] = ["n1", "n2.east", "n3.east", "n3.west"]
-    (tmp_path / "plan.toml").write_text(plans.written(plan))
+    (tmp_path / "plan.toml").write_text(plans.as_toml(plan))
     monkeypatch.setattr(socket, "gethostname", lambda: machine)
-    for name in NAMES:
+    for name in NODE_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     assert main(["fleet", "node", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -304,7 +304,7 @@ def test_a_machine_is_the_node_of_its_name_with_or_without_its_domain(
 
 
 def test_a_second_run_goes_on_after_the_clock_stepped_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "plan.toml").write_text(plans.written(made_up()))
+    (tmp_path / "plan.toml").write_text(plans.as_toml(made_up()))
     results = tmp_path / "nodes/n1/results/m"
     results.mkdir(parents=True)
     (results / "2026-11-27-1.jsonl").touch()
@@ -321,7 +321,7 @@ def test_a_second_run_goes_on_after_the_clock_stepped_back(tmp_path: Path, capsy
 
 
 def test_what_is_read_of_a_node() -> None:
-    node = Node("g7", "gpu", False, "", 128, "2:32:2", 2063000, "2-00:30:00", "gpu:h100:8,gpu:a100:2", ())
+    node = SlurmNode("g7", "gpu", False, "", 128, "2:32:2", 2063000, "2-00:30:00", "gpu:h100:8,gpu:a100:2", ())
     assert (node.cards, node.limit_minutes) == (10, 2 * 1440 + 30)
     assert plans.options_of(node) == ["--exclusive", "--mem=0", "--gpus-per-node=10"]
     assert [plans.letters(number) for number in (0, 25, 26, 27, 700)] == ["a", "z", "aa", "ab", "zy"]

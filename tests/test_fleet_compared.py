@@ -53,8 +53,10 @@ def node(folder: Path, name: str, machine: Mapping[str, Any], of: list[Record], 
 def planned(folder: Path, **kinds: list[str]) -> None:
     folder.mkdir(exist_ok=True)
     versions = plans.Versions("0.1.0", "any", "any", "any")
-    made = {name: plans.Kind("2 cores", nodes, len(nodes), "tipbench") for name, nodes in kinds.items()}
-    (folder / "plan.toml").write_text(plans.written(plans.Plan(1, "0" * 8, "all", plans.Measure(), versions, made)))
+    made = {name: plans.PlannedKind("2 cores", nodes, len(nodes), "tipbench") for name, nodes in kinds.items()}
+    (folder / "plan.toml").write_text(
+        plans.as_toml(plans.FleetPlan(1, "0" * 8, "all", plans.NodeOptions(), versions, made))
+    )
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ def test_runs_of_another_suite_are_left_out(fleet: Path, capsys: pytest.CaptureF
 # ---- the statistics ------------------------------------------------------------------------------------
 
 
-def made_up(nodes: int, deviation: float, seed: int, slow_by: float = 0.0) -> slow.Part:
+def made_up(nodes: int, deviation: float, seed: int, slow_by: float = 0.0) -> slow.SlowPart:
     numbers = random.Random(seed)
     effects = {f"n{number}": numbers.gauss(0.0, deviation) for number in range(nodes)}
     effects["n0"] += math.log1p(slow_by)

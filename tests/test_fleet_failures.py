@@ -209,7 +209,7 @@ def test_a_node_dies(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[
         slurm.until("idle", "sinfo", "-h", "-n", first, "-o", "%T")
     assert main(["fleet", "run", str(fleet), "--at-once", "20"]) == 1, "of b there is one alone"
     ended(fleet, slurm)
-    assert {node: measured.state for node, measured in progress.measured(fleet, []).items()} == dict.fromkeys(
+    assert {node: measured.state for node, measured in progress.measured_nodes(fleet, []).items()} == dict.fromkeys(
         ("a1", "a2", "a3", "b1"), "done"
     )
 

@@ -18,7 +18,7 @@ from tipbench.publish.allowed import allowed
 from tipbench.records import store
 from tipbench.records.json_line import parsed, written
 from tipbench.records.store import StoreError
-from tipbench.report import FORMATS, render
+from tipbench.report import RENDERERS, render
 
 SEED = 20261120
 COMMITTED = (
@@ -149,7 +149,7 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
         if listening and event.startswith(RUNS_SOMETHING):
             heard.append((event, arguments))
 
-    for format in FORMATS:  # what is imported late is imported now
+    for format in RENDERERS:  # what is imported late is imported now
         assert cli.main(["report", "--format", format, "--out", "reports", str(path)]) == 0
         assert cli.main(["report", "--format", format, str(path)]) == 0
     sys.addaudithook(listen)  # it stays until the interpreter ends, deaf again after this test
@@ -157,11 +157,11 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
         path.write_bytes(hostile_everywhere(word))
         assert store.read(path)[1] == []
         listening = True
-        for format in FORMATS:
+        for format in RENDERERS:
             assert cli.main(["report", "--format", format, str(path)]) == 0
         listening = False
     listening = True
-    for format in FORMATS:
+    for format in RENDERERS:
         assert cli.main(["report", "--format", format, "--out", "reports", str(path)]) == 0
     listening = False
     capsysbinary.readouterr()
@@ -169,4 +169,4 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
     assert sorted(found.name for found in tmp_path.iterdir()) == ["within"]
     assert sorted(found.name for found in folder.iterdir()) == ["reports", "run.jsonl"]
     written = [found for found in (folder / "reports").rglob("*") if found.is_file()]
-    assert {found.suffix for found in written} == {".svg", ".png", *(f".{format}" for format in FORMATS)}
+    assert {found.suffix for found in written} == {".svg", ".png", *(f".{format}" for format in RENDERERS)}

@@ -12,8 +12,8 @@ from tipbench.records.record import Record
 from tipbench.report import guides
 from tipbench.suite.catalog import coverage
 from tipbench.suite.discover import Discovery
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
-from tipbench.tip.guide import ITEMS, SOURCES, Item, Sentence
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
+from tipbench.tip.guide import ITEMS, SOURCES, GuideSentence, Item
 from tipbench.tip.pair import Claim, Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
@@ -21,7 +21,7 @@ FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control",
 
 
 def tip_and_pairs(file: Path) -> tuple[Tip, list[type[Pair]]]:
-    module = load(file, BENCHMARKS)
+    module = load_module(file, BENCHMARKS)
     return module.TIP, pair_classes(module)
 
 
@@ -84,7 +84,7 @@ def test_the_readme_s_sentences_are_those_of_its_run() -> None:
     assert shown == guides.sentences(store.read(BENCHMARKS.parent / file)[0])
 
 
-def findings(*sentences: Sentence) -> list[list[str]]:
+def findings(*sentences: GuideSentence) -> list[list[str]]:
     """The cells of the one table that a made-up run gives."""
     about = tip("amp", guide=["A3.6"])
     sweep = tip("async-loading", guide=["A1.1"])
@@ -103,8 +103,8 @@ def findings(*sentences: Sentence) -> list[list[str]]:
 
 def test_a_sentence_is_judged_by_what_it_promises() -> None:
     time, memory = findings(
-        Sentence("It is `faster`.", ("amp.Linear",)),
-        Sentence("It is leaner.", ("amp.Linear",), claim=Claim.LEANER),
+        GuideSentence("It is `faster`.", ("amp.Linear",)),
+        GuideSentence("It is leaner.", ("amp.Linear",), claim=Claim.LEANER),
     )
     assert time[:3] == ["A3.6", "It is `faster`.", "`amp.Linear`"]
     assert time[3].startswith("Linear 2.01")
@@ -113,8 +113,8 @@ def test_a_sentence_is_judged_by_what_it_promises() -> None:
 
 def test_a_sentence_has_the_variant_or_the_sweep_that_it_names() -> None:
     one, swept = findings(
-        Sentence("One.", ("amp.Linear[half]",)),
-        Sentence("Several.", ("async-loading.Epoch[n]",)),
+        GuideSentence("One.", ("amp.Linear[half]",)),
+        GuideSentence("Several.", ("async-loading.Epoch[n]",)),
     )
     assert one[3].startswith("Linear (half) 1.22")
     assert [line.split(" ")[1] for line in swept[3].split("; ")] == ["(n=1)", "(n=4)"]
@@ -122,10 +122,10 @@ def test_a_sentence_has_the_variant_or_the_sweep_that_it_names() -> None:
 
 def test_of_a_sentence_that_was_not_tried_the_reason_is_shown() -> None:
     skipped, absent, untried, partly = findings(
-        Sentence("Skipped.", ("amp.Training",)),
-        Sentence("Absent.", ("amp.Elsewhere",)),
-        Sentence("Untried.", untried="no card"),
-        Sentence("Partly.", ("amp.Elsewhere",), untried="one card alone"),
+        GuideSentence("Skipped.", ("amp.Training",)),
+        GuideSentence("Absent.", ("amp.Elsewhere",)),
+        GuideSentence("Untried.", untried="no card"),
+        GuideSentence("Partly.", ("amp.Elsewhere",), untried="one card alone"),
     )
     assert skipped[3].replace("\\", "") == Reason("needs.c++-compiler").text
     assert absent[3] == "not in this run"

@@ -16,7 +16,7 @@ from playwright.sync_api import Page as Tab
 
 from tests import browser as chromium
 from tests.browser import Window
-from tipbench.report.html import KINDS, render
+from tipbench.report.html import CLASSES, render
 from tipbench.report.markdown import TEMPLATES
 from tipbench.report.palette import PALETTE
 
@@ -309,4 +309,4 @@ def contrast(left: tuple[int, ...], right: tuple[int, ...]) -> float:
 def test_colours_can_be_read_on_paper(side: int) -> None:
     rgb = {name: tuple(bytes.fromhex(colours[side][1:])) for name, colours in PALETTE.items()}
     assert all(contrast(rgb[name], rgb["paper"]) >= 4.5 for name in PALETTE if name not in ("paper", "grid", "band"))
-    assert {*KINDS.values()} - {"none"} <= set(PALETTE)
+    assert {*CLASSES.values()} - {"none"} <= set(PALETTE)

@@ -170,7 +170,7 @@ def test_compiler_is_named_without_its_folder(monkeypatch: pytest.MonkeyPatch, t
     program.write_text("#!/bin/sh\nprintf '\\033[2Jcaf\\351 1.0'\n")
     program.chmod(0o755)
     monkeypatch.setenv("CXX", str(program))
-    assert describe.compiler() == "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"
+    assert describe.compiler_version() == "[2Jcaf\N{REPLACEMENT CHARACTER} 1.0"
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, **answers: Callable[..., Any]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tipbench.report.markdown import environment, text
+from tipbench.report.markdown import template_environment, text
 from tipbench.tip.wording import lines_of, plain
 
 FRIGHTENING = st.text(st.sampled_from("ab1.2)#>-+=*_~`|[](){}!<>&\\$:/@ \n\r\t\x1b\u202e\ud800"), max_size=30)
@@ -31,7 +31,7 @@ PLACES = {
 
 
 def markdown(template: str, **context: object) -> str:
-    return environment().from_string(template).render(context)
+    return template_environment().from_string(template).render(context)
 
 
 def parsed(markdown: str) -> list[Token]:

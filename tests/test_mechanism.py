@@ -127,7 +127,7 @@ def seen(
     events += [event(name, "CUDA", named=True) for name in shown]
     watched = contextlib.nullcontext(SimpleNamespace(events=lambda: events))
     monkeypatch.setattr(mechanism, "profile", lambda activities: watched)
-    monkeypatch.setattr(mechanism, "_gpu_is_seen", lambda: bool(events))
+    monkeypatch.setattr(mechanism, "_gpu_is_visible", lambda: bool(events))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
 
@@ -176,7 +176,7 @@ def test_where_the_profiler_is_blind_nothing_is_counted(
 def test_whether_the_profiler_is_blind_is_found_out_with_a_kernel_of_our_own(
     monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
-    whether = mechanism._gpu_is_seen.__wrapped__
+    whether = mechanism._gpu_is_visible.__wrapped__
     seen(monkeypatch, done=done, calls=["aten::fill_"])
     launched: list[str] = []
     monkeypatch.setattr(torch, "ones", lambda count, device: launched.append(device))

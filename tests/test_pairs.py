@@ -31,7 +31,7 @@ from tipbench.machine.native import with_path
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe
 from tipbench.suite.describe import info
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.counts import flops
 from tipbench.tip.needs import available_cores, compiler, gpu
 from tipbench.tip.pair import BY_REFERENCE, TOGETHER, Equal, Pair, Tip, Variant, variants
@@ -167,7 +167,7 @@ COUNTS: dict[str, list[Any]] = {
 
 def every_pair() -> Iterator[tuple[str, type[Pair]]]:
     for file in FILES:
-        module = load(file, BENCHMARKS)
+        module = load_module(file, BENCHMARKS)
         for pair in pair_classes(module):
             yield f"{module.TIP.id}.{pair.__name__}", pair
 
@@ -231,7 +231,7 @@ def results(name: str, builder: str) -> tuple[Results, Any]:
     # AdamW's eps changes, would become an operation more of this one.
     torch.compiler.reset()
     subject = AtTestSize(PAIRS[name])
-    return subject.results(builder), checks.count(subject, builder, seed=0)
+    return subject.results(builder), checks.mechanism_count(subject, builder, seed=0)
 
 
 @functools.lru_cache(maxsize=1)
@@ -271,7 +271,7 @@ def _with_settings(settings: ProcessSettings) -> dict[tuple[str, str, str], Any]
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_is_one_tip(file: Path) -> None:
-    module = load(file, BENCHMARKS)
+    module = load_module(file, BENCHMARKS)
     assert isinstance(module.TIP, Tip)
     assert module.TIP.id == ("control" if file.stem in ("limit", "control_jobs") else file.stem.replace("_", "-"))
     assert module.__doc__
@@ -329,7 +329,7 @@ def test_both_sides_do_the_same_work_and_the_tip_engages(name: str, variant: Var
     pair, names = PAIRS[name], [each.name for each in variants(PAIRS[name])]
     (baseline, before), (tuned, after) = results(name, "baseline"), results(name, variant.name)
     print(f"{name}[{variant.name}]: {before} -> {after}")
-    print(checks.compared(AtTestSize(pair), variant.name, baseline, tuned, reference(name)))
+    print(checks.equality(AtTestSize(pair), variant.name, baseline, tuned, reference(name)))
     assert pair(device_of(pair)).mechanism.shows(before, after)
     assert json.loads(json.dumps([before, after])) == [before, after], "a count is stored as JSON"
     if DEVICE == "cpu" and name in COUNTS:
@@ -396,7 +396,7 @@ def test_why_there_is_no_gpu(
 def described(name: str, device: str, tier: str = "S") -> PairInfo:
     """A pair as a run on a device would have it, with such a GPU there or not."""
     file = Path(inspect.getfile(PAIRS[name]))
-    return info(PAIRS[name], load(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, tier)
+    return info(PAIRS[name], load_module(file, BENCHMARKS).TIP, file, BENCHMARKS.parent, device, tier)
 
 
 def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None:
@@ -491,7 +491,7 @@ def test_pairs_for_gpus_do_the_same_work_as_far_as_a_cpu_can_tell(name: str) -> 
     first, *others = ALSO_ON_A_CPU[name]
     baseline, reference = pair.results(first), pair.reference()
     for side in others:
-        print(checks.compared(pair, side, baseline, pair.results(side), reference))
+        print(checks.equality(pair, side, baseline, pair.results(side), reference))
 
 
 def test_pairs_given_the_cpu_leave_a_machine_s_gpus_alone(
@@ -552,7 +552,7 @@ def test_pairs_with_streams_do_the_same_work_when_everything_is_done_in_turns(na
     first = "eager" if "eager" in pair.variants else "baseline"
     baseline = pair.results(first)
     for side in IN_TURNS[name]:
-        print(checks.compared(pair, side, baseline, pair.results(side), Results()))
+        print(checks.equality(pair, side, baseline, pair.results(side), Results()))
 
 
 def test_each_batch_copied_ahead_is_waited_for_before_the_next_is_copied_and_used(in_turns: list[str]) -> None:

@@ -30,7 +30,7 @@ from tests.made_up import (
 )
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import Notice
-from tipbench.report import FORMATS, ReportError, news, one_liners, render, write
+from tipbench.report import RENDERERS, ReportError, news, one_liners, render, write
 from tipbench.report.results import counts, results
 from tipbench.tip import wording as words
 from tipbench.tip.reason import Reason
@@ -259,7 +259,7 @@ def test_reports_neither_depend_on_the_environment_nor_import_torch() -> None:
     assert first.stdout == second.stdout != b""
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", RENDERERS)
 def test_no_name_in_a_file_leads_out_of_the_folder(tmp_path: Path, format: str) -> None:
     out = tmp_path / "a" / "b" / "out"
     outward: dict[str, Any] = {"machine": {"name": "../../x"}, "id": "../../../y", "started": "/../../z"}
@@ -271,7 +271,7 @@ def test_no_name_in_a_file_leads_out_of_the_folder(tmp_path: Path, format: str) 
     assert all(file.is_relative_to(out) for file in files)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", RENDERERS)
 def test_reports_are_named_by_machine_and_run(tmp_path: Path, format: str) -> None:
     made = run([measured(info(), {"optimized": 0.1})])
     path = write(made, [], format, tmp_path)

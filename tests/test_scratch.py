@@ -20,7 +20,7 @@ from tests.tiny import PAIRS
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import controls
-from tipbench.machine.scratch import LONGEST, Scratch
+from tipbench.machine.scratch import LONGEST_FOLDER, Scratch
 from tipbench.records import store
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS
@@ -101,7 +101,7 @@ def test_what_a_living_process_uses_stays_even_where_its_id_says_nothing(
 
 def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that multiprocessing makes in TMPDIR, in the longest temporary folder."""
-    longest = place / ("x" * (LONGEST - len(str(place)) - 1))
+    longest = place / ("x" * (LONGEST_FOLDER - len(str(place)) - 1))
     longest.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(longest))
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
@@ -118,7 +118,7 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
 
 
 def test_a_long_temporary_folder_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = place / ("x" * LONGEST)
+    long = place / ("x" * LONGEST_FOLDER)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     with Scratch() as folder:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
-from tipbench.compare.inputs import MOST
+from tipbench.compare.inputs import MOST_RUNS
 from tipbench.compare.stored import beginning, beneath, read_all
 from tipbench.records import store
 from tipbench.records.record import Run
@@ -96,8 +96,8 @@ def test_an_error_of_a_file_names_it(results: Path) -> None:
 
 def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, parsed: list[Path]) -> None:
     file = stored_as(results, "aaaa1111")
-    for number in range(MOST):
+    for number in range(MOST_RUNS):
         shutil.copy(file, results / f"{number}.jsonl")
-    with pytest.raises(compare.CompareError, match=f"{MOST + 1} runs in"):
+    with pytest.raises(compare.CompareError, match=f"{MOST_RUNS + 1} runs in"):
         compare.compared([str(results)])
     assert parsed == []

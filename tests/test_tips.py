@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.job import MacroPair, as_it_is
 from tipbench.tip.needs import cores
 from tipbench.tip.pair import Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
-MODULES = [load(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
+MODULES = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
 TIPS: list[Tip] = [module.TIP for module in MODULES if module.TIP.id not in ("control", "limit", "together")]
 SHARED = ("compiled model", "optimizer")
 """What several tips are about, of which a job can follow one."""

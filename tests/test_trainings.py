@@ -24,7 +24,7 @@ from tipbench.records.trainings import read_trainings as trainings_of
 from tipbench.report.results import results
 from tipbench.report.trained import in_full, in_short, trained
 from tipbench.suite.discover import discover
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip import counting
 from tipbench.tip.pair import Equal, Pair, variants
 from tipbench.tip.training import SET_ASIDE, Trained
@@ -187,7 +187,7 @@ WITH_TABLES = [
     pytest.param(file, pair, marks=pytest.mark.slow if file.parent.name == "modern" else ())
     for file in pair_files(BENCHMARKS)
     if file.with_suffix(".toml").exists()
-    for pair in pair_classes(load(file, BENCHMARKS))
+    for pair in pair_classes(load_module(file, BENCHMARKS))
     if pair.equal is Equal.TARGET
 ]
 

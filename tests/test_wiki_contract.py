@@ -11,7 +11,7 @@ from tests import wikis
 from tests.published import BOT_TOKEN, TOKEN, published, refused
 from tests.wikis import KINDS, OVER_HTTP, Real, Site, answering, opened
 from tipbench.publish.send import plan, send
-from tipbench.publish.wiki import ROOT
+from tipbench.publish.wiki import ROOT_PAGE
 
 REAL = KINDS[1:3]
 
@@ -69,7 +69,7 @@ def test_a_read_only_wiki_stays_as_it_is(site: Site, machine: str, caplog: pytes
 @pytest.mark.parametrize("site", OVER_HTTP, indirect=True)
 def test_a_wrong_token_is_refused_and_not_shown(site: Site) -> None:
     with refused("token"):
-        site.open("wr0ng-t0k\u20acn").read(ROOT)
+        site.open("wr0ng-t0k\u20acn").read(ROOT_PAGE)
 
 
 @pytest.mark.parametrize("site", REAL, indirect=True)
@@ -106,13 +106,13 @@ def test_a_server_that_refuses_or_is_no_wiki_is_one_sentence(
 ) -> None:
     monkeypatch.setattr("tipbench.publish.media_wiki.RETRY_S", 0)
     with answering(status, body) as (url, _), refused(words):
-        opened(kind, url).read(ROOT)
+        opened(kind, url).read(ROOT_PAGE)
 
 
 @pytest.mark.parametrize("kind", OVER_HTTP)
 def test_no_redirect_is_followed_with_a_token(kind: str) -> None:
     with answering(200) as (elsewhere, there), answering(307, Location=elsewhere) as (url, here), refused("sends on"):
-        opened(kind, url).read(ROOT)
+        opened(kind, url).read(ROOT_PAGE)
     assert (there, len(here)) == ([], 1)
 
 
@@ -120,4 +120,4 @@ def test_no_redirect_is_followed_with_a_token(kind: str) -> None:
 def test_a_server_that_is_down(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tipbench.publish.media_wiki.RETRY_S", 0)
     with refused("nothing answers|cannot be read|is too busy, or down"):
-        opened(kind, "http://127.0.0.1:9/wiki/").read(ROOT)
+        opened(kind, "http://127.0.0.1:9/wiki/").read(ROOT_PAGE)

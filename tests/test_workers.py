@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, Subset, get_worker_info
 
 from tipbench.given.forms import job_of
-from tipbench.given.workers import NEXT_EPOCH, Compared, compared
+from tipbench.given.workers import NEXT_EPOCH, Compared, compare_loading
 from tipbench.tip.job import Job
 
 ITEMS, BATCH = 24, 4
@@ -137,7 +137,7 @@ def look(data: Any, draws: tuple[str, ...] = (), longest_s: float = 20.0, **load
         assert isinstance(job, Job)
         return job
 
-    return compared(build, follow, draws, time.perf_counter() + longest_s)
+    return compare_loading(build, follow, draws, time.perf_counter() + longest_s)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_follows_the_training_is_refused(follows: str) -> None:
         assert isinstance(made, Job)
         return made
 
-    assert ("is another one" in compared(job, follow).why_not) == bool(follows)
+    assert ("is another one" in compare_loading(job, follow).why_not) == bool(follows)
 
 
 def test_what_a_training_sets_from_outside_is_no_data_for_workers() -> None:

@@ -302,7 +302,7 @@ def _advise(options: argparse.Namespace) -> int:
     from tipbench.advise import command
 
     budget_s = ADVICE_S if options.budget is None else options.budget
-    typed = command.Options(options.job, options.out, budget_s, options.seed, options.busy)
+    typed = command.AdviseOptions(options.job, options.out, budget_s, options.seed, options.busy)
     return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 
 
@@ -341,7 +341,7 @@ def _publish(options: argparse.Namespace) -> int:
     from tipbench.records import listing
 
     return command.begin(
-        command.Options(
+        command.PublishOptions(
             to=options.to,
             files=options.files or [listing.newest(Path("results"))],
             dry_run=options.dry_run,

@@ -27,7 +27,7 @@ from tipbench.machine.controls import controls
 from tipbench.machine.home import require_home
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.discover import Discovery, discover
-from tipbench.suite.files import BENCHMARKS, holds_a_tip, text
+from tipbench.suite.files import BENCHMARKS, file_text, holds_a_tip
 from tipbench.tip.needs import available_cores
 from tipbench.tip.wording import plain
 from tipbench.verdict.rules import RULES
@@ -45,7 +45,7 @@ __all__ = [
 RECORDS = pytest.StashKey[dict[str, Record]]()
 """By name, the pairs that were measured."""
 
-LOCK = pytest.StashKey[ExitStack]()
+_LOCK = pytest.StashKey[ExitStack]()
 
 AT_ONCE = "pairs are measured one at a time: run them without pytest-xdist, by `-n 0`, and other tests apart from them"
 
@@ -69,7 +69,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """A file of pairs has a TIP and imports from tipbench; tests that quote one are left to pytest."""
     if file_path.suffix != ".py" or file_path.name.startswith(("test_", "conftest")):
         return None
-    return PairFile.from_parent(parent, path=file_path) if holds_a_tip(text(file_path)) else None
+    return PairFile.from_parent(parent, path=file_path) if holds_a_tip(file_text(file_path)) else None
 
 
 class PairFile(pytest.File):
@@ -215,11 +215,11 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Hold the machine's lock while there are pairs to measure; where another run holds it, leave with exit code 2."""
     config = session.config
     pairs = any(isinstance(item.parent, TipCollector) for item in session.items)
-    if LOCK in config.stash or not pairs or not _measures(config) or _is_worker(config):
+    if _LOCK in config.stash or not pairs or not _measures(config) or _is_worker(config):
         return
-    config.stash[LOCK] = ExitStack()
+    config.stash[_LOCK] = ExitStack()
     try:
-        config.stash[LOCK].enter_context(only_run())
+        config.stash[_LOCK].enter_context(only_run())
     except Busy as busy:
         raise session.Interrupted(str(busy)) from None
 
@@ -238,5 +238,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Let the machine's lock go."""
-    if LOCK in config.stash:
-        config.stash[LOCK].close()
+    if _LOCK in config.stash:
+        config.stash[_LOCK].close()

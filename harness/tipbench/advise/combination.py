@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from tipbench.report.result import Result
 
-WITHOUT = "without "
+SIDE_WITHOUT = "without "
 """Prefix of the name of a side that leaves out one member of a combination; the member's name follows."""
 
-LEAST = math.log(1.05)
+_LEAST_GAIN = math.log(1.05)
 """What a way must seem to bring if it has too few launches for a verdict, as these are off by some per cent."""
 
 CLEARLY = math.log(1.15)
@@ -50,12 +50,12 @@ def first_combination(candidates: Sequence[Candidate], most: int, noise: float =
     """All that do not seem to harm; of those that exclude each other the one that brings most.
 
     most: how many there may be; those that bring least are left out. noise: how far the job was off from itself. A way
-    not yet proven faster must seem to bring more than `noise`, and more than LEAST if it has no verdict.
+    not yet proven faster must seem to bring more than `noise`, and more than _LEAST_GAIN if it has no verdict.
     """
     usable = [
         candidate
         for candidate in candidates
-        if (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else LEAST))
+        if (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else _LEAST_GAIN))
         and candidate.verdict != "slower"
     ]
     best: dict[str, Candidate] = {}
@@ -84,19 +84,19 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
 
     - Together they fail, or return other results: the one leaves that brings least alone.
     - Some harm: the one leaves without which the job is fastest.
-    - Some bring nothing for certain: those leave that do not seem to bring LEAST alone either. Where these are all, or
-      none, two of them may bring the same: the one leaves whose absence costs least.
+    - Some bring nothing for certain: those leave that do not seem to bring _LEAST_GAIN alone either. Where these are
+      all, or none, two of them may bring the same: the one leaves whose absence costs least.
     """
     if "optimized" not in sides:
         bring = {candidate.name: candidate.mean for candidate in alone}
         return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
-    results = {name: sides[f"{WITHOUT}{name}"] for name in combination if f"{WITHOUT}{name}" in sides}
+    results = {name: sides[f"{SIDE_WITHOUT}{name}"] for name in combination if f"{SIDE_WITHOUT}{name}" in sides}
     without = {name: mean for name, result in results.items() if (mean := result.log_speedup) is not None}
     harmful = [name for name in without if results[name].verdict == "faster"]
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
     idle = {name for name in without if not costs(results[name])}
-    little = idle - {each.name for each in alone if each.verdict == "faster" or each.mean > LEAST}
+    little = idle - {each.name for each in alone if each.verdict == "faster" or each.mean > _LEAST_GAIN}
     if little and little != set(combination):
         return left_out(combination, little)
     return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination

@@ -45,7 +45,7 @@ from tipbench.tip.wording import lines_of, plain, plural
 
 
 @dataclass(frozen=True)
-class Options:
+class AdviseOptions:
     """The options of the command.
 
     Attributes:
@@ -77,7 +77,7 @@ class Options:
         return Subject(job, digest, str(Path.cwd()), self.seed, self.busy)
 
 
-def begin(options: Options) -> int:
+def begin(options: AdviseOptions) -> int:
     """Say which tips pay on a person's job, and which of them together. Returns the exit code; raises UserError.
 
     One lock is held from the survey to the last part: another run between two parts would spoil what it ran beside.
@@ -87,7 +87,7 @@ def begin(options: Options) -> int:
         return _begin(options, subject, until)
 
 
-def _begin(options: Options, subject: Subject, until: float) -> int:
+def _begin(options: AdviseOptions, subject: Subject, until: float) -> int:
     out = Path(os.path.realpath(options.out))
     if not options.busy and (busy := occupied()):
         # Another user names the programs.
@@ -111,7 +111,7 @@ def _begin(options: Options, subject: Subject, until: float) -> int:
     return _continue(folder, job, until)
 
 
-def resume(folder: Path, options: Options) -> int:
+def resume(folder: Path, options: AdviseOptions) -> int:
     """Go on with an advice that was interrupted, or with more time. Returns the exit code; raises UserError.
 
     The job and its options are typed again, as a command's words are stored nowhere.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tipbench.advise.combination import WITHOUT, Combination, costs
+from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs
 from tipbench.advise.pairs import sides_alone
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
@@ -24,7 +24,7 @@ OFF = math.log(1.05)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """What was measured of a job, and which ways to follow tips are left.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
     on_busy: bool = False
 
 
-def beside_others(outcome: Outcome) -> str:
+def beside_others(outcome: JobOutcome) -> str:
     """What other programs took of this machine in most launches, or while the job was surveyed if there is none yet;
     empty where that is little."""
     if outcome.others or outcome.survey.others <= OCCUPIED:
@@ -64,12 +64,12 @@ def off_from_itself(alone: Run) -> str:
     return ratio(own.speedup, own.low, own.high)
 
 
-def is_unreliable(outcome: Outcome) -> bool:
+def is_unreliable(outcome: JobOutcome) -> bool:
     """Whether nothing is advised, whatever was measured."""
     return bool(off_from_itself(outcome.alone) or (beside_others(outcome) and not outcome.on_busy))
 
 
-def pays(outcome: Outcome) -> bool:
+def pays(outcome: JobOutcome) -> bool:
     """Whether the changes together are known to bring more than the 1 % that counts as no difference."""
     if is_unreliable(outcome):
         return False
@@ -77,7 +77,7 @@ def pays(outcome: Outcome) -> bool:
     return bool(outcome.members) and whole is not None and whole.verdict == "slower"
 
 
-def is_open(outcome: Outcome) -> bool:
+def is_open(outcome: JobOutcome) -> bool:
     """Whether further launches may still show that changes pay."""
     whole = outcome.sides.get("optimized")
     if outcome.members and (whole is None or whole.is_measured):
@@ -85,12 +85,12 @@ def is_open(outcome: Outcome) -> bool:
     return bool(_undecided(outcome))
 
 
-def gain(outcome: Outcome) -> str:
+def gain(outcome: JobOutcome) -> str:
     """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
     return f"{inverse_of(outcome.sides['optimized'])} with {plural(len(outcome.members), 'change')}"
 
 
-def conclusion(outcome: Outcome) -> str:
+def conclusion(outcome: JobOutcome) -> str:
     """What to do, in one sentence without its full stop."""
     others = beside_others(outcome)
     if others and not outcome.on_busy:
@@ -117,13 +117,13 @@ def conclusion(outcome: Outcome) -> str:
     return f"Nothing worth changing: no tip that leaves the results as they are brings more than {percent(most)}"
 
 
-def _leaving_results(outcome: Outcome) -> set[str]:
+def _leaving_results(outcome: JobOutcome) -> set[str]:
     """The tips that were tried and leave the results as they are."""
     aside = {way.tip for way in outcome.survey.ways if way.changes_numbers}
     return sides_alone(outcome.survey).keys() - aside
 
 
-def _undecided(outcome: Outcome) -> set[str]:
+def _undecided(outcome: JobOutcome) -> set[str]:
     """Those of them that have no launches, or may still bring more than 5 %."""
     tips = _leaving_results(outcome)
     of_tips = [result for result in results(outcome.alone) if result.tip in tips]
@@ -132,7 +132,7 @@ def _undecided(outcome: Outcome) -> set[str]:
     return tips - {result.tip for result in of_tips} | waiting
 
 
-def changes(outcome: Outcome) -> list[str]:
+def change_lines(outcome: JobOutcome) -> list[str]:
     """What each member brings on top of the others, and what those brought that were left out; nothing where nothing is
     advised."""
     if is_unreliable(outcome):
@@ -140,11 +140,11 @@ def changes(outcome: Outcome) -> list[str]:
     return _members(outcome) if pays(outcome) else _not_confirmed(outcome)
 
 
-def _do(outcome: Outcome) -> dict[str, str]:
+def _do(outcome: JobOutcome) -> dict[str, str]:
     return {name: way.in_a_line for name, way in outcome.survey.by_name.items()}
 
 
-def _not_confirmed(outcome: Outcome) -> list[str]:
+def _not_confirmed(outcome: JobOutcome) -> list[str]:
     """What seemed to pay alone, and does not for certain by launches that chose nothing."""
     whole = outcome.sides.get("optimized")
     if whole is None or whole.speedup is None:
@@ -155,12 +155,12 @@ def _not_confirmed(outcome: Outcome) -> list[str]:
     return [f"Seemed to pay, but not more than 1 % for certain when measured anew: {tried}, {inverse_of(whole)}"]
 
 
-def _members(outcome: Outcome) -> list[str]:
+def _members(outcome: JobOutcome) -> list[str]:
     do, alone, sentences = _do(outcome), by_name(outcome), []
     for name in outcome.members:
         if len(outcome.members) == 1:
             sentences.append(do[name])
-        elif (without := outcome.sides.get(f"{WITHOUT}{name}")) is not None:
+        elif (without := outcome.sides.get(f"{SIDE_WITHOUT}{name}")) is not None:
             nothing = "" if costs(without) else ", where it may bring nothing"
             once = price_once(without) if outcome.survey.by_name[name].takes_once else ""
             more = f"; costs {once}" if once else ""
@@ -171,7 +171,7 @@ def _members(outcome: Outcome) -> list[str]:
     return [*sentences, *(f"Left out: {do[name]}, {inverse_of(result)} on top of these" for name, result in left)]
 
 
-def lossy(outcome: Outcome) -> dict[str, str]:
+def lossy(outcome: JobOutcome) -> dict[str, str]:
     """By name, the ways that pay alone and alter results, those first that bring most: what each brings, and how far
     results are off with it. Empty where nothing is advised."""
     alone, ways = by_name(outcome), outcome.survey.by_name
@@ -190,19 +190,19 @@ def lossy(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def remarks(outcome: Outcome) -> list[str]:
+def remarks(outcome: JobOutcome) -> list[str]:
     """What holds of all members together, in sentences."""
-    without = [outcome.sides.get(f"{WITHOUT}{name}") for name in outcome.members]
+    without = [outcome.sides.get(f"{SIDE_WITHOUT}{name}") for name in outcome.members]
     apart = ""
     if pays(outcome) and len(without) > 1 and not any(without):
         apart = (
             "There was no time to leave each out in turn, so what each brings on top of the others is not known; a "
             "longer budget shows that."
         )
-    return [sentence for sentence in (apart, price(outcome), heap(outcome)) if sentence]
+    return [sentence for sentence in (apart, price_line(outcome), heap(outcome)) if sentence]
 
 
-def price(outcome: Outcome) -> str:
+def price_line(outcome: JobOutcome) -> str:
     """What all changes cost once, with the steps that pay for it, and in memory; empty where that is nothing."""
     whole = outcome.sides.get("optimized")
     if whole is None or not pays(outcome):
@@ -241,7 +241,7 @@ def price_once(without: Result) -> str:
     return f"{seconds(extra_s)} once, paid back after about {float(f'{steps:.2g}'):,.0f} steps"
 
 
-def heap(outcome: Outcome) -> str:
+def heap(outcome: JobOutcome) -> str:
     """That the changes bring so much where glibc keeps its heap; empty where they set their own allocator."""
     ways = [outcome.survey.by_name[name] for name in outcome.members]
     own = any(HEAP.keys() & way.env.keys() or "malloc" in "".join(way.preload) for way in ways)
@@ -256,7 +256,7 @@ def heap(outcome: Outcome) -> str:
     )
 
 
-def by_name(outcome: Outcome) -> dict[str, Result]:
+def by_name(outcome: JobOutcome) -> dict[str, Result]:
     """By way, what it brings alone."""
     sides = sides_alone(outcome.survey)
     measured = [row for row in results(outcome.alone) if row.tip in sides and row.variant in sides[row.tip]]

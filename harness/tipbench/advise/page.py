@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tipbench.advise.combination import WITHOUT, costs
+from tipbench.advise.combination import SIDE_WITHOUT, costs
 from tipbench.advise.outcome import (
-    Outcome,
+    JobOutcome,
     by_name,
-    changes,
+    change_lines,
     conclusion,
     inverse_of,
     lossy,
     once,
     pays,
-    price,
+    price_line,
     price_once,
     remarks,
     speedup_of,
@@ -25,7 +25,7 @@ from tipbench.advise.pairs import sides_alone
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED
-from tipbench.records.record import PHASES
+from tipbench.records.record import BACKWARD, FORWARD, LOADING, OPTIMIZER, PHASES
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
@@ -35,7 +35,6 @@ from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.tip.wording import plain, plural, seconds
 
-LOADING, FORWARD, BACKWARD, OPTIMIZER = PHASES
 PHASE_WORDS = {
     LOADING: "loading takes",
     FORWARD: "the forward pass",
@@ -118,18 +117,18 @@ def slow(survey: Survey) -> list[str]:
     return sentences
 
 
-def lines(outcome: Outcome) -> list[str]:
+def lines(outcome: JobOutcome) -> list[str]:
     """For the terminal: the job, what its tips bring together, and one line a tip."""
     listed = _answers(outcome)
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
     alters = [f"Alters results, so it stands by itself: {line}" for line in lossy(outcome).values()]
-    together = [f"  {line}" for line in (*changes(outcome), *alters, *remarks(outcome))]
+    together = [f"  {line}" for line in (*change_lines(outcome), *alters, *remarks(outcome))]
     first = [headline(outcome.survey), *lost_cores(outcome.survey), *ceilings(outcome)]
     return [*first, "", conclusion(outcome), *together, "", *tips]
 
 
-def as_json(outcome: Outcome) -> dict[str, object]:
+def as_json(outcome: JobOutcome) -> dict[str, object]:
     """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "lossy", "tips",
     "not_tried", "by_hand"}.
 
@@ -149,7 +148,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
             {"name": name, "do": ways[name].do, "alone": alone[name], **_factors(effect)}
             for name, effect in without.items()
         ]
-        combination = {**_factors(whole), "price": price(outcome), "members": listed}
+        combination = {**_factors(whole), "price": price_line(outcome), "members": listed}
     return {
         "job": outcome.survey.name,
         "kind": survey.kind,
@@ -179,7 +178,7 @@ def _factors(result: Result | None) -> dict[str, float | None]:
     return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
 
 
-def ceilings(outcome: Outcome) -> list[str]:
+def ceilings(outcome: JobOutcome) -> list[str]:
     """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
     shares, sentences = _shares(outcome.survey.card), []
     if outcome.survey.others > OCCUPIED:
@@ -206,7 +205,7 @@ def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
     return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}
 
 
-def markdown(outcome: Outcome) -> str:
+def markdown(outcome: JobOutcome) -> str:
     """The page."""
     survey = outcome.survey
     same_code = [result for result in results(outcome.alone) if result.tip == AS_IT_IS and result.is_timed]
@@ -217,7 +216,7 @@ def markdown(outcome: Outcome) -> str:
         machine=machine_words(outcome.alone.machine),
         versions=versions(outcome.alone.machine),
         first=lost_cores(survey),
-        changes=changes(outcome),
+        changes=change_lines(outcome),
         remarks=[*remarks(outcome), *([" ".join(where)] if (where := ceilings(outcome)) else [])],
         same_code=same_code,
         warnings=[*slow(survey), *_of_comparing(survey)],
@@ -236,7 +235,7 @@ def _not_tried(survey: Survey) -> dict[str, str]:
     return {why: "; ".join(dict.fromkeys(listed)) for why, listed in titles.items()}
 
 
-def _answers(outcome: Outcome) -> list[Answer]:
+def _answers(outcome: JobOutcome) -> list[Answer]:
     """One answer per tip that was tried, those first that seem to bring most. What the confirming launches say of a tip
     counts more than what it brings alone."""
     measured = results(outcome.alone)
@@ -257,7 +256,7 @@ def _answers(outcome: Outcome) -> list[Answer]:
     return listed
 
 
-def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
+def _with_the_changes(answer: Answer, outcome: JobOutcome) -> Answer:
     """The answer on a tip as the changes that pay together say it; as it is if they say nothing of it."""
     if not pays(outcome):
         return answer
@@ -276,12 +275,12 @@ def _with_the_changes(answer: Answer, outcome: Outcome) -> Answer:
     return answer
 
 
-def _without(name: str, outcome: Outcome) -> Result | None:
+def _without(name: str, outcome: JobOutcome) -> Result | None:
     """The job with all members but this one; None if it was not left out in turn."""
-    return outcome.sides.get("optimized" if len(outcome.members) == 1 else f"{WITHOUT}{name}")
+    return outcome.sides.get("optimized" if len(outcome.members) == 1 else f"{SIDE_WITHOUT}{name}")
 
 
-def _as_a_member(name: str, outcome: Outcome) -> str:
+def _as_a_member(name: str, outcome: JobOutcome) -> str:
     """What this change brings among the others; empty if not known."""
     whole, without = outcome.sides["optimized"], _without(name, outcome)
     if without is None:
@@ -319,7 +318,7 @@ def _failed(answer: Answer, of_tip: Sequence[Result]) -> Answer:
     return replace(answer, answer=word, do="", gain=reason.what)
 
 
-def _price(answer: Answer, outcome: Outcome) -> str:
+def _price(answer: Answer, outcome: JobOutcome) -> str:
     changing = [way.name for way in outcome.survey.ways if way.tip == answer.tip and way.changes_numbers]
     ways = outcome.survey.by_name
     member = next((name for name in outcome.members if ways[name].tip == answer.tip), None)

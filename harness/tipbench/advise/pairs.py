@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
-from tipbench.advise.combination import WITHOUT, Combination, left_out
+from tipbench.advise.combination import SIDE_WITHOUT, Combination, left_out
 from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
@@ -25,7 +25,7 @@ each further side leaves out one member."""
 IN_A_ROW = 8
 """Batches of a step where worker processes load them, or might."""
 
-LOADING = ("async-loading", "prefetch")
+LOADING_TIPS = ("async-loading", "prefetch")
 """Tips about those processes."""
 
 ROUNDING = 1e-3
@@ -57,7 +57,7 @@ def write_together(folder: Path, target: str, survey: Survey, combination: Combi
     _make_empty(folder)
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
-        sides |= {f"{WITHOUT}{name}": left_out(combination, {name}) for name in combination}
+        sides |= {f"{SIDE_WITHOUT}{name}": left_out(combination, {name}) for name in combination}
     _write(folder, target, survey, TOGETHER, TOGETHER, WITHOUT_ALL, f"{survey.name}: {', '.join(combination)}", sides)
 
 
@@ -77,7 +77,7 @@ def _write(
     title: str,
     sides: Mapping[str, Sequence[str]],
 ) -> None:
-    loads = any(way in LOADING for side in sides.values() for way in side)
+    loads = any(way in LOADING_TIPS for side in sides.values() for way in side)
     pair = GivenPair(
         tip=tip,
         name=name,

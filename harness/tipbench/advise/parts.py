@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tipbench.advise import page, tuned
 from tipbench.advise.combination import (
-    WITHOUT,
+    SIDE_WITHOUT,
     Candidate,
     Combination,
     clear,
@@ -27,7 +27,7 @@ from tipbench.advise.combination import (
     next_combination,
 )
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
-from tipbench.advise.outcome import Outcome, gain, is_open, is_unreliable, lossy, pays
+from tipbench.advise.outcome import JobOutcome, gain, is_open, is_unreliable, lossy, pays
 from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
@@ -44,9 +44,9 @@ from tipbench.report.results import results
 from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import lines_of, plain
 
-ALONE, EACH_LEFT_OUT = "alone", "together-"
+ALONE_RUN, EACH_LEFT_OUT = "alone", "together-"
 
-OF_ALL, KEPT, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.4
+OF_ALL, FOR_COMBINATIONS, OF_WHAT_IS_LEFT = 0.45, 0.3, 0.4
 """Shares of the time: for every tip by itself, and kept from them as long as none seems to pay; and of what is left,
 for a combination before members leave it."""
 
@@ -84,7 +84,7 @@ class Advice:
         """All parts that are not there yet, and the last one that is. until: when the time is over, as `time.monotonic`
         has it. Raises NoJob where the job itself fails."""
         budget_s = _left(until)
-        kept_s = [0.0 if math.isinf(budget_s) else share * budget_s for share in (1 - OF_ALL, KEPT, 0.0)]
+        kept_s = [0.0 if math.isinf(budget_s) else share * budget_s for share in (1 - OF_ALL, FOR_COMBINATIONS, 0.0)]
         combination: Combination = ()
         for number, alone_s in enumerate(_left(until) - kept for kept in kept_s):
             if number and (combination or alone_s <= LEAST_S):  # as long as there is nothing to measure together
@@ -98,7 +98,9 @@ class Advice:
         return code if code == 130 else self._concluded(combination)
 
     def _alone(self, budget_s: float) -> int:
-        return self._measured(self.folder / ALONE, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey))
+        return self._measured(
+            self.folder / ALONE_RUN, budget_s, lambda pairs: write_alone(pairs, self.target, self.survey)
+        )
 
     def _first_combination(self) -> Combination:
         """Raises NoJob."""
@@ -107,7 +109,7 @@ class Advice:
     def _noise(self) -> float:
         """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
         measured: then no tip can be either."""
-        own = [result for result in self._results(self.folder / ALONE) if result.tip == AS_IT_IS]
+        own = [result for result in self._results(self.folder / ALONE_RUN) if result.tip == AS_IT_IS]
         if any(result.verdict == "failed" for result in own):
             raise NoJob(f"{self.survey.name} cannot be measured: {own[0].reason}")
         return next((mean for result in own if (mean := result.log_speedup)), 0.0)
@@ -140,7 +142,7 @@ class Advice:
     def _launch_s(self, combination: Combination) -> float:
         """Seconds that a launch of these members together may take: twice as long as one of each alone, checks
         included, as it has sides without each of them too."""
-        file = results_file(self.folder / ALONE)
+        file = results_file(self.folder / ALONE_RUN)
         tips = {way.tip for way in self.survey.ways if way.name in combination}
         records = store.read(file)[0].records if file else ()
         alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
@@ -161,7 +163,7 @@ class Advice:
 
     def _parts(self) -> list[Path]:
         """In their order, whether they are there yet or not."""
-        return [self.folder / ALONE, *map(self._place, range(1, len(self.survey.ways) + 1)), self.folder / TOGETHER]
+        return [self.folder / ALONE_RUN, *map(self._place, range(1, len(self.survey.ways) + 1)), self.folder / TOGETHER]
 
     def _after(self, place: Path) -> list[Path]:
         parts = self._parts()
@@ -196,7 +198,7 @@ class Advice:
 
     def _candidates(self) -> list[Candidate]:
         """The ways that were measured alone and leave results as they are."""
-        measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE) if row.is_measured}
+        measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE_RUN) if row.is_measured}
         candidates = []
         for tip, sides in sides_alone(self.survey).items():
             for side, way in sides.items():
@@ -211,9 +213,9 @@ class Advice:
         """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
         return {row.variant: row for row in self._results(place) if row.tip == TOGETHER and row.is_measured}
 
-    def outcome(self, combination: Combination) -> Outcome:
+    def outcome(self, combination: Combination) -> JobOutcome:
         """What the parts hold about this last combination. Raises NoJob where they hold nothing yet."""
-        file = results_file(self.folder / ALONE)
+        file = results_file(self.folder / ALONE_RUN)
         if file is None:
             raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
         alone, ways = store.read(file)[0], sides_alone(self.survey)
@@ -223,10 +225,10 @@ class Advice:
             name: result
             for sides in combinations
             for side, result in sides.items()
-            if (name := side.removeprefix(WITHOUT)) in names and name not in combination
+            if (name := side.removeprefix(SIDE_WITHOUT)) in names and name not in combination
         }
         confirmed = combinations[-1] if combination and combinations else {}
-        return Outcome(
+        return JobOutcome(
             *(self.survey, alone, combination, confirmed, left_out),
             others=[others for part in self._parts() for others in _others(part)],
             on_busy=self.job.subject.busy,
@@ -253,7 +255,7 @@ class Advice:
 
 
 def _others(part: Path) -> list[float]:
-    """As `Outcome.others` has it."""
+    """As `JobOutcome.others` has it."""
     file = results_file(part)
     return beside(store.read(file)[0].records) if file else []
 

@@ -30,10 +30,10 @@ from tipbench.worker.protocol import OUTPUT_LIMIT
 DEADLINE_S = 600.0
 """Building a job four times, of which one may take a minute, and two steps of each; no longer than the whole budget."""
 
-NEEDED = 0.3
+_NEEDED = 0.3
 """Share of the budget, or of DEADLINE_S, after which a survey leaves out what a job can be measured without."""
 
-LOOK_S = 0.5
+_LOOK_S = 0.5
 """Seconds between two looks at how much was printed."""
 
 
@@ -98,7 +98,7 @@ def surveyed(target: str, until: float = math.inf) -> Survey:
     """Run the job of an absolute target. until: when it must be over, as `time.monotonic` has it. Raises NoJob, and
     TemporaryFolderFull."""
     deadline_s = max(1.0, min(DEADLINE_S, until - time.monotonic()))
-    return msgspec.convert(_answer(target, callers(), str(NEEDED * deadline_s), deadline_s=deadline_s), Survey)
+    return msgspec.convert(_answer(target, callers(), str(_NEEDED * deadline_s), deadline_s=deadline_s), Survey)
 
 
 def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:
@@ -164,7 +164,7 @@ def _waited_for(process: subprocess.Popen[bytes], log: Path, deadline_s: float, 
     end = time.monotonic() + deadline_s
     while (left_s := end - time.monotonic()) > 0:
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(min(LOOK_S, left_s))
+            return process.wait(min(_LOOK_S, left_s))
         _expect_few_lines(log, shown)
     raise subprocess.TimeoutExpired(process.args, deadline_s)
 

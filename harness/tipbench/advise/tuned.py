@@ -14,7 +14,7 @@ from tipbench.tip.wording import plain
 
 ENV, PROGRAM = "tuned.env", "tuned.py"
 
-TEXT = '''"""{name} with what pays: {gain}.
+PROGRAM_TEXT = '''"""{name} with what pays: {gain}.
 
 From this folder, in a shell:
 
@@ -82,7 +82,7 @@ def write(
     write_file(folder / ENV, settings.encode())
     names = tuple(way.name for way in combination)
     if survey.kind != "command":
-        text = TEXT.format(
+        text = PROGRAM_TEXT.format(
             name=in_docstring(survey.name),
             gain=in_docstring(gain),
             here=str(Path.cwd()),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tipbench.compare import as_json
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.gate import gate, lines_of
+from tipbench.compare.gate import gate, gate_lines
 from tipbench.compare.inputs import CompareError, chosen
 from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
@@ -66,5 +66,5 @@ def against(comparison: Comparison, conditions: Sequence[str]) -> int:
     result = gate(comparison)
     for note in comparison.notes:
         print(f"tipbench: {plain(note)}", file=sys.stderr)
-    print_bytes(("\n".join(lines_of(result, comparison, conditions)) + "\n").encode("utf-8", "replace"))
+    print_bytes(("\n".join(gate_lines(result, comparison, conditions)) + "\n").encode("utf-8", "replace"))
     return result.exit_code(conditions)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tipbench.compare.stored import Stored
+from tipbench.compare.stored import StoredRun
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer import Answer, answers
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
@@ -54,21 +54,21 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ComparedMachine:
     """Runs of one machine.
 
     Attributes:
         label: what a page calls it.
         word: MACHINE or REFERENCE.
         runs: their places in `Comparison.runs`.
-        speaks: the one of them whose answers are the machine's: the newest that measured a whole job, or else the
-            newest.
+        representative: the one of them whose answers are the machine's: the newest that measured a whole job, or
+            else the newest.
     """
 
     label: str
     word: str
     runs: tuple[int, ...]
-    speaks: int
+    representative: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Comparison:
         notes: what a reader must know.
     """
 
-    runs: tuple[Stored, ...]
+    runs: tuple[StoredRun, ...]
     notes: tuple[str, ...] = ()
     _grades: dict[tuple[int, int], Grade] = field(default_factory=dict, compare=False)
 
@@ -137,16 +137,16 @@ class Comparison:
         return tuple(index for index in range(len(self.runs)) if index == 0 or self.grade(0, index).grade != NOT)
 
     @cached_property
-    def machines(self) -> tuple[Machine, ...]:
+    def machines(self) -> tuple[ComparedMachine, ...]:
         """Of the comparable runs, in the order in which they first appear."""
         classes = self._classes(self.is_one_machine)
-        speaking = list(map(self._speaks, classes))
+        speaking = list(map(self._representative, classes))
         names = [folder_name(self.runs[index].run.machine) for index in speaking]
         labels = [
             name if names.count(name) == 1 else self.labels[index] for name, index in zip(names, speaking, strict=True)
         ]
         words = [self._word(members[0]) for members in classes]
-        return tuple(map(Machine, _distinct(labels), words, classes, speaking))
+        return tuple(map(ComparedMachine, _distinct(labels), words, classes, speaking))
 
     @cached_property
     def hardware(self) -> list[tuple[int, ...]]:
@@ -162,13 +162,15 @@ class Comparison:
         return REFERENCE if self.runs[index].reference else MACHINE
 
     @cached_property
-    def groups(self) -> tuple[Machine, ...]:
+    def groups(self) -> tuple[ComparedMachine, ...]:
         """What is set against each other: machines, or the runs where all are of one machine."""
         if len(self.machines) > 1:
             return self.machines
-        return tuple(Machine(self.labels[index], self._word(index), (index,), index) for index in self.comparable)
+        return tuple(
+            ComparedMachine(self.labels[index], self._word(index), (index,), index) for index in self.comparable
+        )
 
-    def _speaks(self, runs: Sequence[int]) -> int:
+    def _representative(self, runs: Sequence[int]) -> int:
         def order(index: int) -> tuple[bool, str]:
             stored = self.runs[index]
             return any(result.scale == "macro" and result.is_measured for result in stored.results), stored.run.started
@@ -177,13 +179,13 @@ class Comparison:
 
     @cached_property
     def answers(self) -> tuple[list[Answer], ...]:
-        """By group, in their order: what the page of the run that speaks for the group says."""
-        return tuple(answers(self.runs[group.speaks].results) for group in self.groups)
+        """By group, in their order: what the page of the run that represents the group says."""
+        return tuple(answers(self.runs[group.representative].results) for group in self.groups)
 
     @cached_property
     def effects(self) -> tuple[dict[Key, Effect], ...]:
         """By group, and by comparison: what its answers are made of."""
-        return tuple(effects(self.runs[group.speaks].results) for group in self.groups)
+        return tuple(effects(self.runs[group.representative].results) for group in self.groups)
 
     @cached_property
     def references(self) -> dict[Key, Result]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.compare.comparison import NOT_COMPARABLE, Comparison, Machine
+from tipbench.compare.comparison import NOT_COMPARABLE, ComparedMachine, Comparison
 from tipbench.compare.means import Heterogeneity, heterogeneity
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.result import Key
 from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, discoveries
 
-REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS, COSTS, LITTLE, NOTHING_TO_DO, UNSURE, ONE, NEVER = WORDS = (
+REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS_ON_ALL, COSTS_ON_ALL, LITTLE_ON_ALL, NOTHING_TO_DO, UNSURE, ON_ONE, NEVER = (
+    CONSISTENCIES
+) = (
     "reverses",
     "pays on some",
     "costs on some",
@@ -28,17 +30,17 @@ REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS, COSTS, LITTLE, NOTHING_TO_DO, UNSURE, 
 """What several machines say together, those first on which they disagree."""
 
 EFFECTS = {
-    USE: PAYS,
-    USE_IF: PAYS,
+    USE: PAYS_ON_ALL,
+    USE_IF: PAYS_ON_ALL,
     DEPENDS: ON_JOB,
-    ALONE: PAYS,
-    DO_NOT: COSTS,
-    SMALL: LITTLE,
+    ALONE: PAYS_ON_ALL,
+    DO_NOT: COSTS_ON_ALL,
+    SMALL: LITTLE_ON_ALL,
     DEFAULT: NOTHING_TO_DO,
     UNCLEAR: UNSURE,
-    "gain": PAYS,
-    "loss": COSTS,
-    "within": LITTLE,
+    "gain": PAYS_ON_ALL,
+    "loss": COSTS_ON_ALL,
+    "within": LITTLE_ON_ALL,
     "open": UNSURE,
 }
 """What an answer, or the state of one job (`pooling.State`), says alone."""
@@ -52,7 +54,7 @@ class Consistency:
         is_measured: whether any of them did.
         spread: None where fewer than two measured it.
         differs: whether their means differ, with false discoveries held to 5 % over all comparisons tested.
-        word: one of WORDS, of what the machines' answers count.
+        word: one of CONSISTENCIES, of what the machines' answers count.
     """
 
     is_measured: bool
@@ -93,7 +95,7 @@ class TipAcross:
     Attributes:
         tip, title: of the tip.
         workload: as `Answer` has it.
-        word: one of WORDS.
+        word: one of CONSISTENCIES.
         answers: in the order of `Comparison.groups`.
     """
 
@@ -135,16 +137,18 @@ def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
     discovered = discoveries([spread.p for spread in spreads.values()], FALSE_DISCOVERY_RATE)
     differs = dict(zip(spreads, discovered, strict=True))
     return {
-        key: Consistency(bool(of_key), spreads.get(key), differs.get(key, False), together(_states(comparison, key)))
+        key: Consistency(
+            bool(of_key), spreads.get(key), differs.get(key, False), consistency_of(_states(comparison, key))
+        )
         for key, of_key in means.items()
     }
 
 
 def tips(comparison: Comparison) -> list[TipAcross]:
-    """One a tip and workload, controls left out, in the order of WORDS, then by what it brings."""
+    """One a tip and workload, controls left out, in the order of CONSISTENCIES, then by what it brings."""
     newest: dict[tuple[str, str], Answer] = {}
     groups = list(zip(comparison.groups, comparison.answers, strict=True))
-    for _, answers in sorted(groups, key=lambda group: comparison.runs[group[0].speaks].run.started):
+    for _, answers in sorted(groups, key=lambda group: comparison.runs[group[0].representative].run.started):
         newest |= {(answer.tip, answer.workload): answer for answer in answers}
     possible = {tip for (tip, _), answer in newest.items() if answer.kind != IMPOSSIBLE}
     places = {
@@ -155,12 +159,12 @@ def tips(comparison: Comparison) -> list[TipAcross]:
     for place, answer in sorted(places.items(), key=lambda item: order.get(item[0][0], len(order))):
         of_machines = tuple(_of_machine(comparison, group, answers, place, answer.claim) for group, answers in groups)
         across = TipAcross(answer.tip, answer.title, answer.workload, "", of_machines)
-        listed.append(replace(across, word=together(across.effects)))
-    return sorted(listed, key=lambda tip: (WORDS.index(tip.word), -_brings(tip)))
+        listed.append(replace(across, word=consistency_of(across.effects)))
+    return sorted(listed, key=lambda tip: (CONSISTENCIES.index(tip.word), -_brings(tip)))
 
 
 def _of_machine(
-    comparison: Comparison, group: Machine, answers: Sequence[Answer], place: tuple[str, str], claim: str
+    comparison: Comparison, group: ComparedMachine, answers: Sequence[Answer], place: tuple[str, str], claim: str
 ) -> MachineAnswer:
     """Where the machine lacks the workload, that the tip is not possible on it, if that is what it says."""
     of_tip = [answer for answer in answers if answer.tip == place[0]]
@@ -172,12 +176,12 @@ def _of_machine(
     return MachineAnswer(group.label, answer, is_alike)
 
 
-def together(effects: Sequence[str]) -> str:
-    """One of WORDS, from what each machine that says anything says alone: PAYS, COSTS, LITTLE, ON_JOB, NOTHING_TO_DO or
-    UNSURE. Those that are unsure do not contradict the others."""
+def consistency_of(effects: Sequence[str]) -> str:
+    """One of CONSISTENCIES, from what each machine that says anything says alone: PAYS_ON_ALL, COSTS_ON_ALL,
+    LITTLE_ON_ALL, ON_JOB, NOTHING_TO_DO or UNSURE. Those that are unsure do not contradict the others."""
     sure = _sure(effects)
     if len(effects) < 2:
-        return ONE if effects else NEVER
+        return ON_ONE if effects else NEVER
     if len(sure) < 2:
         return UNSURE
     if len(set(sure)) == 1:
@@ -190,11 +194,11 @@ def _sure(effects: Sequence[str]) -> list[str]:
 
 
 def _disagreement(effects: Collection[str]) -> str:
-    if PAYS in effects:
-        return REVERSES if COSTS in effects else SOME
+    if PAYS_ON_ALL in effects:
+        return REVERSES if COSTS_ON_ALL in effects else SOME
     if ON_JOB in effects:
         return ON_JOB
-    return COSTS_SOME if COSTS in effects else LITTLE
+    return COSTS_SOME if COSTS_ON_ALL in effects else LITTLE_ON_ALL
 
 
 def _states(comparison: Comparison, key: Key) -> list[str]:
@@ -203,9 +207,9 @@ def _states(comparison: Comparison, key: Key) -> list[str]:
     return [EFFECTS[effect.state.word] for effect in of_key if effect.means]
 
 
-def _is_compared(comparison: Comparison, group: Machine, key: Key) -> bool:
+def _is_compared(comparison: Comparison, group: ComparedMachine, key: Key) -> bool:
     cells = comparison.cells.get(key)
-    return cells is not None and cells[group.speaks].word != NOT_COMPARABLE
+    return cells is not None and cells[group.representative].word != NOT_COMPARABLE
 
 
 def _brings(tip: TipAcross) -> float:

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.slow import Part, parts
-from tipbench.compare.stored import Stored
+from tipbench.compare.slow import SlowPart, parts
+from tipbench.compare.stored import StoredRun
 from tipbench.records.store import folder_name
 from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade
 from tipbench.report.result import Key, Result
@@ -24,7 +24,7 @@ from tipbench.verdict.statistics import Mean
 
 
 @dataclass(frozen=True)
-class Node:
+class FleetNode:
     """A node with its finished runs.
 
     Attributes:
@@ -35,10 +35,10 @@ class Node:
 
     name: str
     planned: str
-    runs: tuple[Stored, ...]
+    runs: tuple[StoredRun, ...]
 
     @property
-    def newest(self) -> Stored:
+    def newest(self) -> StoredRun:
         return self.runs[-1]
 
     @cached_property
@@ -51,30 +51,30 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Kind:
+class HardwareKind:
     """Nodes of equal hardware, by name. label: what a page calls the kind."""
 
     label: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[FleetNode, ...]
 
     @cached_property
-    def speaks(self) -> Node:
+    def representative(self) -> FleetNode:
         """The node whose run has most results: pairs that it lacks are in no table."""
         return max(self.nodes, key=lambda node: sum(result.is_timed for result in node.results.values()))
 
     @cached_property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredRun:
         """Its run, with those of all other nodes as if they were sessions of one machine."""
         means: dict[tuple[Key, str], tuple[Mean, ...]] = {}
-        for node in sorted(self.nodes, key=lambda node: node is self.speaks):
+        for node in sorted(self.nodes, key=lambda node: node is self.representative):
             for row in node.newest.results:
                 of_node = row.sessions or ((row.mean,) if row.mean else ())
                 means[row.key, row.work] = (*means.get((row.key, row.work), ()), *of_node)
-        own = self.speaks.newest
+        own = self.representative.newest
         return replace(own, results=tuple(replace(row, sessions=means[row.key, row.work]) for row in own.results))
 
     @cached_property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[SlowPart]:
         return parts({node.name: [run.results for run in node.runs] for node in self.nodes})
 
 
@@ -82,7 +82,7 @@ class Kind:
 class Fleet:
     """The kinds of a fleet, the largest first. notes: what a reader must know."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[HardwareKind, ...]
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -91,13 +91,15 @@ class Fleet:
         return Comparison(tuple(kind.stored for kind in self.kinds))
 
     @cached_property
-    def split(self) -> dict[str, list[tuple[Kind, tuple[Difference, ...]]]]:
+    def split(self) -> dict[str, list[tuple[HardwareKind, tuple[Difference, ...]]]]:
         """By kind of the plan that is several kinds of hardware: these, with what differs from the first."""
         found = {}
         for planned in dict.fromkeys(node.planned for kind in self.kinds for node in kind.nodes if node.planned):
             kinds = [kind for kind in self.kinds if any(node.planned == planned for node in kind.nodes)]
             if len(kinds) > 1:
-                found[planned] = [(kind, _hardware(grade(kinds[0].speaks.facts, kind.speaks.facts))) for kind in kinds]
+                found[planned] = [
+                    (kind, _hardware(grade(kinds[0].representative.facts, kind.representative.facts))) for kind in kinds
+                ]
         return found
 
 
@@ -105,13 +107,13 @@ def _hardware(of: Grade) -> tuple[Difference, ...]:
     return tuple(differing for differing in of.differing if differing.part == "hardware")
 
 
-def of_nodes(nodes: Sequence[Node], notes: Sequence[str] = ()) -> Fleet:
+def of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str] = ()) -> Fleet:
     """The fleet of these nodes, which are in order of their names. Nodes whose suite is not that of most are left out
     with a note."""
     suites = Counter(_suite(node) for node in nodes)
     usual = max(suites, key=lambda suite: suites[suite])
     reference = next(node for node in nodes if _suite(node) == usual)
-    left_out, kinds = list(notes), list[list[Node]]()
+    left_out, kinds = list(notes), list[list[FleetNode]]()
     for node in nodes:
         if grade(reference.facts, node.facts).grade == NOT:
             left_out.append(f"{node.name} was measured with {_suite(node)}, and most nodes with {usual}")
@@ -124,11 +126,11 @@ def of_nodes(nodes: Sequence[Node], notes: Sequence[str] = ()) -> Fleet:
             kind.append(node)
     kinds.sort(key=lambda kind: -len(kind))
     labels = _labels([folder_name(kind[0].newest.run.machine) for kind in kinds])
-    made = tuple(Kind(label, tuple(kind)) for label, kind in zip(labels, kinds, strict=True))
+    made = tuple(HardwareKind(label, tuple(kind)) for label, kind in zip(labels, kinds, strict=True))
     return Fleet(made, tuple(left_out))
 
 
-def _suite(node: Node) -> str:
+def _suite(node: FleetNode) -> str:
     suite: dict[str, Any] = {field: value for (part, field), value in node.facts.items() if part == "suite"}
     return ", ".join(f"{field} {value}" for field, value in suite.items())
 
@@ -150,6 +152,6 @@ def anonymous(fleet: Fleet) -> Fleet:
             replace(node, name=f"node {number} of {len(kind.nodes)}", planned="")
             for number, node in enumerate(kind.nodes, 1)
         )
-        kinds.append(Kind(kind.label, tuple(numbered)))
+        kinds.append(HardwareKind(kind.label, tuple(numbered)))
     count = len(fleet.notes)
     return Fleet(tuple(kinds), (f"{plural(count, 'node')} or files of nodes, as they could not",) if count else ())

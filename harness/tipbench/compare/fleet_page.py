@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tipbench.compare.consistency import tips
-from tipbench.compare.fleet import Fleet, Kind
+from tipbench.compare.fleet import Fleet, HardwareKind
 from tipbench.compare.page import answers_across
-from tipbench.compare.slow import LEAST_NODES, Part
+from tipbench.compare.slow import LEAST_NODES, SlowPart
 from tipbench.report.as_json import as_text
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
@@ -47,17 +47,17 @@ def markdown(fleet: Fleet, again: str = "") -> str:
     )
 
 
-def _kind(kind: Kind) -> dict[str, Any]:
+def _kind(kind: HardwareKind) -> dict[str, Any]:
     return {
         "label": kind.label,
-        "hardware": hardware(kind.speaks.newest.run),
-        "torch": str(kind.speaks.newest.run.machine.get("torch", "not recorded")),
+        "hardware": hardware(kind.representative.newest.run),
+        "torch": str(kind.representative.newest.run.machine.get("torch", "not recorded")),
         "nodes": len(kind.nodes),
         "parts": list(map(_part, kind.parts)),
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: SlowPart) -> dict[str, Any]:
     return {
         "name": part.name,
         "count": len(part.effects),
@@ -92,7 +92,7 @@ def as_json(fleet: Fleet) -> str:
     kinds = [
         {
             "label": kind.label,
-            "machine": kind.speaks.newest.run.machine,
+            "machine": kind.representative.newest.run.machine,
             "nodes": [
                 {"name": node.name, "planned": node.planned, "runs": [stored.run.id for stored in node.runs]}
                 for node in kind.nodes
@@ -104,7 +104,7 @@ def as_json(fleet: Fleet) -> str:
     return as_text({"kinds": kinds, "notes": fleet.notes})
 
 
-def _part_as_json(part: Part) -> dict[str, Any]:
+def _part_as_json(part: SlowPart) -> dict[str, Any]:
     return {
         "name": part.name,
         "effects": {node: math.exp(effect) for node, effect in part.effects.items()},

@@ -26,7 +26,7 @@ RANKS = {"faster": 2, "no difference": 1, AT_MOST: 1, "inconclusive": 1, "slower
 
 
 @dataclass(frozen=True)
-class Change:
+class GateChange:
     """One comparison in both runs.
 
     Attributes:
@@ -64,7 +64,7 @@ class Gate:
         is_damaged: whether lines of the files could not be used.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[GateChange, ...]
     failures: tuple[tuple[Key, str], ...]
     uncompared: tuple[tuple[Key, str], ...]
     repeated: int
@@ -93,7 +93,7 @@ def gate(comparison: Comparison) -> Gate:
             continue
         repeated += old.is_measured and new.is_measured
         if old.mean is not None and new.mean is not None:
-            changes.append(Change(key, old.word, new.word, old.mean, new.mean, difference(old.mean, new.mean)))
+            changes.append(GateChange(key, old.word, new.word, old.mean, new.mean, difference(old.mean, new.mean)))
         elif old.is_measured and new.word == "failed":
             failures.append((key, new.why))
         else:
@@ -108,7 +108,7 @@ def gate(comparison: Comparison) -> Gate:
     return Gate(tuple(judged), tuple(failures), tuple(uncompared), repeated, is_damaged)
 
 
-def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
+def gate_lines(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
     """The gate's result in lines of plain text; the last one says whether it is passed, and
     if that cannot be judged, why and what to do."""
     grade = comparison.grade(0, 1)
@@ -153,7 +153,7 @@ def lines_of(result: Gate, comparison: Comparison, conditions: Collection[str]) 
     return lines
 
 
-def _line(word: str, change: Change) -> str:
+def _line(word: str, change: GateChange) -> str:
     intervals = [(mean.mean, *mean.interval()) for mean in (change.old, change.new, change.ratio)]
     old, new, less = (ratio(*map(math.exp, interval)) for interval in intervals)
     verdicts = f"{change.old_verdict} {old} -> {change.new_verdict} {new}"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.stored import Stored, beginning, beneath, dated, read_all
+from tipbench.compare.stored import StoredRun, beginning, beneath, dated, read_all
 from tipbench.errors import UserError
 from tipbench.records.store import UnusableFile, header
 from tipbench.tip.wording import plain, plural
 
-LEAST, MOST = 2, 50
+LEAST_RUNS, MOST_RUNS = 2, 50
 """Runs in a comparison."""
 
 SHORTEST = 4
@@ -44,14 +44,14 @@ def chosen(words: Sequence[str], results: Path) -> Comparison:
             notes.append(f"{file.name} is named twice and counts once")
         files[file] = True
     usable = _usable(files, notes)
-    if len(usable) > MOST:
+    if len(usable) > MOST_RUNS:
         where = " ".join(words)
         raise CompareError(
-            f"{plural(len(usable), 'run')} in {plain(where)}, and {MOST} at most are compared: name files, "
+            f"{plural(len(usable), 'run')} in {plain(where)}, and {MOST_RUNS} at most are compared: name files, "
             "folders of single machines, or ids of runs"
         )
     runs = _distinct(_finished(read_all(usable), files, notes), notes)
-    if len(runs) < LEAST:
+    if len(runs) < LEAST_RUNS:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")
     notes += dict.fromkeys(notice for stored in runs for notice in stored.notices)
@@ -99,7 +99,7 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     return usable
 
 
-def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str]) -> list[Stored]:
+def _finished(runs: Sequence[StoredRun], files: dict[Path, bool], notes: list[str]) -> list[StoredRun]:
     for stored in runs:
         if stored.records:
             continue
@@ -110,9 +110,9 @@ def _finished(runs: Sequence[Stored], files: dict[Path, bool], notes: list[str])
     return [stored for stored in runs if stored.records]
 
 
-def _distinct(runs: Sequence[Stored], notes: list[str]) -> list[Stored]:
+def _distinct(runs: Sequence[StoredRun], notes: list[str]) -> list[StoredRun]:
     """Each run once; copies with the same content are noted. Raises CompareError where they differ."""
-    first: dict[str, Stored] = {}
+    first: dict[str, StoredRun] = {}
     for stored in runs:
         earlier = first.setdefault(stored.run.id, stored)
         if earlier is stored:

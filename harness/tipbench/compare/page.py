@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, Machine, row_name
+from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, ComparedMachine, Comparison, row_name
 from tipbench.compare.consistency import (
+    CONSISTENCIES,
     NEVER,
     REVERSES,
-    WORDS,
     Consistency,
     MachineAnswer,
     TipAcross,
@@ -69,7 +69,7 @@ def answers_across(by_tip: Sequence[TipAcross], what: str) -> dict[str, Any]:
 
 def title_of(comparison: Comparison) -> str:
     """It names what the machines are as a fact only if no field that a run lacks could change that."""
-    runs, first = plural(len(comparison.runs), "run"), comparison.runs[comparison.machines[0].speaks]
+    runs, first = plural(len(comparison.runs), "run"), comparison.runs[comparison.machines[0].representative]
     title = f"PyTorch tuning tips in {runs} of {folder_name(first.run.machine)}"
     if comparison.are_machines:
         title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
@@ -95,7 +95,7 @@ def column_names(comparison: Comparison) -> list[str]:
 def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
     for name, group in zip(column_names(comparison), comparison.groups, strict=True):
-        run = comparison.runs[group.speaks].run
+        run = comparison.runs[group.representative].run
         yield {
             "name": name,
             "label": group.label,
@@ -106,7 +106,7 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
         }
 
 
-def _further(group: Machine) -> str:
+def _further(group: ComparedMachine) -> str:
     return f"; {plural(len(group.runs) - 1, 'more run')} of it below" if len(group.runs) > 1 else ""
 
 
@@ -126,7 +126,7 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
 def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
     """Titles of tips, with the workload, and the condition of those that have one, by what all machines or runs
     together say of them."""
-    titles: dict[str, list[str]] = {word: [] for word in WORDS if word != NEVER}
+    titles: dict[str, list[str]] = {word: [] for word in CONSISTENCIES if word != NEVER}
     for tip in by_tip:
         when = next((each.answer.when for each in tip.answers if each.answer and each.kind == USE_IF), "")
         condition = f", if {when}" if when else ""

@@ -17,13 +17,13 @@ from tipbench.tip.pair import CONTROL
 
 LEAST_NODES = 8
 
-LEAST = math.log(1.03)
+_LEAST_LOSS = math.log(1.03)
 """A node that is less slower is no finding, however alike the others are."""
 
 MANY_NODES, FAR, FAR_OF_MANY = 20, 10.0, 8.0
 """Median absolute deviations beyond which a node is suspected; the smaller number from MANY_NODES on."""
 
-PARTS = COPYING, PRODUCTS, ONE_CORE, LOADING, JOBS = (
+SLOW_PARTS = COPYING, PRODUCTS, ONE_CORE, LOADING_DATA, JOBS = (
     "copying memory",
     "matrix products",
     "one core",
@@ -31,7 +31,7 @@ PARTS = COPYING, PRODUCTS, ONE_CORE, LOADING, JOBS = (
     "whole jobs",
 )
 
-CONTROLS = {"Copy": COPYING, "MatrixProduct": PRODUCTS, "Convolution": PRODUCTS, "SmallOperations": ONE_CORE}
+_CONTROLS = {"Copy": COPYING, "MatrixProduct": PRODUCTS, "Convolution": PRODUCTS, "SmallOperations": ONE_CORE}
 """Part by the control that shows it."""
 
 LOADS = ("async-loading", "prefetch", "batches-as-ready", "pin-memory")
@@ -49,11 +49,11 @@ class Slow:
 
 
 @dataclass(frozen=True)
-class Part:
+class SlowPart:
     """One part of the machines of a kind.
 
     Attributes:
-        name: one of PARTS.
+        name: one of SLOW_PARTS.
         effects: by node ln of its time over the kind's.
         smallest: the least that a node must be slower by, in ln, to be suspected; infinite for too few nodes.
         slow: the slowest first.
@@ -65,12 +65,12 @@ class Part:
     slow: tuple[Slow, ...]
 
 
-def parts(runs: Mapping[str, Sequence[Sequence[Result]]]) -> list[Part]:
+def parts(runs: Mapping[str, Sequence[Sequence[Result]]]) -> list[SlowPart]:
     """Each part that two nodes or more measured. runs: by node the results of its runs, oldest first."""
     seconds = {node: [_seconds(results) for results in of_node] for node, of_node in runs.items()}
     newest = {node: of_node[-1] for node, of_node in seconds.items()}
     found = []
-    for name in PARTS:
+    for name in SLOW_PARTS:
         rows = sorted({row for of_node in newest.values() for row in of_node if row[0] == name})
         medians = {row: statistics.median(of[row] for of in newest.values() if row in of) for row in rows}
         effects = {node: effect for node, of in newest.items() if (effect := _effect(of, medians)) is not None}
@@ -80,11 +80,11 @@ def parts(runs: Mapping[str, Sequence[Sequence[Result]]]) -> list[Part]:
     return found
 
 
-def of_effects(name: str, effects: Mapping[str, float], earlier: Mapping[str, Sequence[float]]) -> Part:
+def of_effects(name: str, effects: Mapping[str, float], earlier: Mapping[str, Sequence[float]]) -> SlowPart:
     """earlier: by node the effects in its earlier runs, which confirm that it is slow."""
     smallest = _smallest(list(effects.values()))
     slow = [Slow(node, by, max(earlier[node], default=0.0) > smallest) for node, by in effects.items() if by > smallest]
-    return Part(name, effects, smallest, tuple(sorted(slow, key=lambda each: -each.by)))
+    return SlowPart(name, effects, smallest, tuple(sorted(slow, key=lambda each: -each.by)))
 
 
 def _smallest(effects: Sequence[float]) -> float:
@@ -92,7 +92,7 @@ def _smallest(effects: Sequence[float]) -> float:
         return math.inf
     centre = statistics.median(effects)
     deviation = statistics.median(abs(effect - centre) for effect in effects)
-    return max(LEAST, centre + (FAR_OF_MANY if len(effects) >= MANY_NODES else FAR) * deviation)
+    return max(_LEAST_LOSS, centre + (FAR_OF_MANY if len(effects) >= MANY_NODES else FAR) * deviation)
 
 
 def _effect(seconds: Mapping[tuple[str, str], float], medians: Mapping[tuple[str, str], float]) -> float | None:
@@ -112,8 +112,8 @@ def _seconds(results: Sequence[Result]) -> dict[tuple[str, str], float]:
 
 def _part(result: Result) -> str:
     """Empty if it tells of none alone."""
-    if result.tip == CONTROL and result.pair in CONTROLS:
-        return CONTROLS[result.pair]
+    if result.tip == CONTROL and result.pair in _CONTROLS:
+        return _CONTROLS[result.pair]
     if result.tip in LOADS:
-        return LOADING
+        return LOADING_DATA
     return JOBS if result.scale == "macro" else ""

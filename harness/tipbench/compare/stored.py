@@ -22,7 +22,7 @@ DATE = len("2026-03-01-")
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRun:
     """A run as far as it is compared.
 
     Attributes:
@@ -74,7 +74,7 @@ def of_day(run: Run, day: str) -> Run:
     return replace(run, id=f"{run.id[:8]}@{day}", started=min(numbers.values()), later=(), records=tuple(records))
 
 
-def read_all(files: Sequence[Path]) -> list[Stored]:
+def read_all(files: Sequence[Path]) -> list[StoredRun]:
     """What is compared of the runs in these files, each as `dated` has it. Raises StoreError for the first that cannot
     be read."""
     return [_read(file) for file in files]
@@ -92,11 +92,11 @@ def _beneath(folder: str) -> Iterator[str]:
         return
 
 
-def _read(file: Path) -> Stored:
+def _read(file: Path) -> StoredRun:
     file, day = dated(file)
     run, notices = store.read(file)
     run = of_day(run, day) if day else run
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return Stored(
+    return StoredRun(
         file, replace(run, records=()), len(run.records), tuple(results(run)), notes, reference=is_reference(file)
     )

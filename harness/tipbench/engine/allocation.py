@@ -19,7 +19,7 @@ UNANSWERED = 2.0
 """Extra weight until the tip has its first decided whole job, which is what gives it an answer (harness/decisions.md,
 "Tips without an answer first")."""
 
-LEAST_S = 1e-9
+_LEAST_S = 1e-9
 """Least expected cost of a launch (s), so that nothing is divided by zero."""
 
 
@@ -44,7 +44,7 @@ class OpenPair:
     @property
     def seconds(self) -> float:
         """Expected until its verdict; infinite where none is expected."""
-        return self.left * max(self.cost_s, LEAST_S)
+        return self.left * max(self.cost_s, _LEAST_S)
 
     @property
     def urgency(self) -> tuple[float, float]:
@@ -52,7 +52,7 @@ class OpenPair:
         decided the one whose interval narrows most. Relative to its width, because the widest, which are hardly ever
         decided, narrow most in absolute terms: so 1 or 2 fewer verdicts of 55 were reached."""
         narrower = 1 - math.sqrt(self.launches / (self.launches + 1))
-        return self.seconds / self.worth, -narrower * self.worth / max(self.cost_s, LEAST_S)
+        return self.seconds / self.worth, -narrower * self.worth / max(self.cost_s, _LEAST_S)
 
 
 def next_group(open_pairs: Sequence[OpenPair], size: int, left_s: float, last: str, draw: random.Random) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from tipbench.engine.process import Process
 from tipbench.machine.temporary import full
 from tipbench.tip.reason import Reason
-from tipbench.worker.protocol import CONNECTION_LOST, EXIT_CODES, OUTPUT_LIMIT, STACK_SIGNAL
+from tipbench.worker.protocol import CONNECTION_LOST, EXIT_CODES_FILE, OUTPUT_LIMIT, STACK_SIGNAL
 
 TORCHRUN_ENDS = 15.0
 """Seconds in which torchrun notices that a rank has ended, ends the others, and exits."""
@@ -80,7 +80,7 @@ class Evidence:
         codes: dict[int, int] = {}
         reports: list[dict[str, Any]] = []
         with suppress(OSError, ValueError):
-            left = json.loads((self._scratch / EXIT_CODES).read_text())
+            left = json.loads((self._scratch / EXIT_CODES_FILE).read_text())
             codes = {int(rank): code for rank, code in left.items()}
         for file in self._scratch.glob("rank-*.json"):
             with suppress(OSError, ValueError):  # a rank may be killed while it writes

@@ -39,10 +39,10 @@ CAP_RAISED = 6
 launch chose in a perhaps calm moment. Evidence: harness/decisions.md, "More rounds after six launches"."""
 
 FINE = 0.1
-FEWEST, FEWEST_LONG = 5, 2
+FEWEST_ROUNDS, FEWEST_LONG_ROUNDS = 5, 2
 LONG_ROUND_S = 0.5
-"""Minimum rounds of a further launch, see `rounds_enough`. A trimmed mean drops two of five rounds. FEWEST_LONG is for
-rounds of at least LONG_ROUND_S seconds, which are most of a launch's cost, and in which a spike matters little."""
+"""Minimum rounds of a further launch, see `rounds_enough`. A trimmed mean drops two of five rounds. FEWEST_LONG_ROUNDS
+is for rounds of at least LONG_ROUND_S seconds, which are most of a launch's cost, and where a spike matters little."""
 
 LONG_S = 0.02
 """Seconds. Steps at least this long need no untimed step first if the previous block was of the same variant: what gets
@@ -316,7 +316,7 @@ def rounds_enough(launches: Sequence[Launch], variant: str, most: int) -> int:
     target_noise = FINE * (abs(median(effects)) - MARGIN) if effects else 0.0
     if target_noise <= 0:
         return most
-    fewest = FEWEST_LONG if sum(timed[0].seconds) >= LONG_ROUND_S * timed[0].rounds else FEWEST
+    fewest = FEWEST_LONG_ROUNDS if sum(timed[0].seconds) >= LONG_ROUND_S * timed[0].rounds else FEWEST_ROUNDS
     return max(fewest, math.ceil((deviation(effects) / target_noise) ** 2))
 
 

@@ -41,7 +41,7 @@ PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment of checks, which run in parallel and are not timed: otherwise OpenMP's threads spin at each barrier on
 cores that other checks need (harness/decisions.md, "Checks in parallel, with sleeping threads")."""
 
-COMPILER = compiler().text
+_COMPILER = compiler().text
 
 COMPILING = ("torch._inductor.compile_fx",)
 """What torch.compile imports at its first call. Memory passes are not forked, so their one-off costs include it."""
@@ -56,7 +56,7 @@ Served = int | Literal[Purpose.CHECK]
 
 def compiles(info: PairInfo) -> bool:
     """Whether a variant of the pair calls torch.compile."""
-    return COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
+    return _COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
 
 
 class Launcher:

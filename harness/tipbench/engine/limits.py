@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-BETWEEN = 0.003
+_BETWEEN = 0.003
 """Assumed spread between launches (standard deviation of log ratios) beyond what their rounds explain: that of the
 controls on a calm machine (harness/decisions.md, "Rounds in a launch")."""
 
@@ -36,7 +36,7 @@ class Limits:
         spread: standard deviation of one round's effect (log ratio). prepare_s: seconds to prepare a launch. round_s:
         seconds of a round, with the untimed step before each of its blocks.
         """
-        best = round(spread / BETWEEN * math.sqrt(prepare_s / round_s))
+        best = round(spread / _BETWEEN * math.sqrt(prepare_s / round_s))
         return max(self.least_rounds(round_s), min(best, self.most_rounds(round_s)))
 
     def most_rounds(self, round_s: float) -> int:

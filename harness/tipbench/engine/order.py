@@ -41,7 +41,7 @@ def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
 
 
-def about(record: Record) -> list[str]:
+def headline_variants(record: Record) -> list[str]:
     """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
     best of a sweep; otherwise all. None of a control with OF_A_CONTROL launches: no answer waits for it."""
     if record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL:
@@ -67,7 +67,7 @@ def complete(record: Record, rules: Rules, cores: int) -> bool:
     return answered(record, rules, cores) and not lacks_memory(record) and not failed_by_chance(record)
 
 
-def bytes_of(record: Record, side_bytes: int) -> float:
+def launch_bytes(record: Record, side_bytes: int) -> float:
     """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: as `Plan` has it."""
     peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.memory]
     return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

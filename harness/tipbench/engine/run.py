@@ -32,7 +32,7 @@ from tipbench.engine.resume import file_to_continue, same_pairs
 from tipbench.engine.runner import run
 from tipbench.machine import describe
 from tipbench.machine.activity import mostly_beside
-from tipbench.machine.controls import HEAP_NOT_KEPT, controls
+from tipbench.machine.controls import HEAP_UNCONTROLLED, controls
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
@@ -255,7 +255,7 @@ def measured(options: Options) -> tuple[int, Path]:
     if why := why_unavailable():
         print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
     if not (options.bare or discovery.keeps_heap):
-        print(f"tipbench: {HEAP_NOT_KEPT}", file=sys.stderr)
+        print(f"tipbench: {HEAP_UNCONTROLLED}", file=sys.stderr)
     with only_run(options.locked):
         begun = Run(
             id=uuid.uuid4().hex,

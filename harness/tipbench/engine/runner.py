@@ -26,7 +26,7 @@ from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
-from tipbench.engine.order import FIRST, about, bytes_of, first_of_tips, lacks_memory, of_answers
+from tipbench.engine.order import FIRST, first_of_tips, headline_variants, lacks_memory, launch_bytes, of_answers
 from tipbench.engine.plan import Plan
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
@@ -53,10 +53,10 @@ COMPILED = 5
 IMPORTED_BYTES = 512 << 20
 """Memory of a process that has imported torch and the pair's file (bytes); 320 to 450 MB were measured."""
 
-NO_MEMORY = "out-of-memory"
+_NO_MEMORY = "out-of-memory"
 """The code of a pair's failure that other pairs may have caused, where all share a GPU."""
 
-ALONE = (Claim.LEANER, Claim.SOONER)
+BY_MEMORY_PASSES = (Claim.LEANER, Claim.SOONER)
 """Claims that are judged by the results of the memory passes."""
 
 Show = Callable[[str], None]
@@ -153,7 +153,9 @@ class _Runner:
                     yield from self._reach(part[start : start + size])
                     yield from self._launches(FIRST)
                     yield from self._launches(within_s=self._new_pair_s())
-            yield from self._memory([record for record in self._reached() if record.info.tip["claim"] in ALONE])
+            yield from self._memory(
+                [record for record in self._reached() if record.info.tip["claim"] in BY_MEMORY_PASSES]
+            )
             yield from self._launches()
             yield from self._memory(self._reached())
             yield from self._launches()
@@ -191,20 +193,20 @@ class _Runner:
         if record.outcome == "measured":
             plan = self._plan
             self._undecided[record.name] = undecided(record, plan.rules, plan.cores)
-            if record.info.scale == "macro" and not self._asked(record):
+            if record.info.scale == "macro" and not self._requested(record):
                 self._answered.add(record.info.tip["id"])
             if self._undecided[record.name] or lacks_memory(record):
                 self._open[record.name] = record
         return record
 
-    def _asked(self, record: Record) -> list[str]:
+    def _requested(self, record: Record) -> list[str]:
         """The undecided variants that the tip's answer is about."""
-        waiting, first = [*self._undecided[record.name]], about(record)
+        waiting, first = [*self._undecided[record.name]], headline_variants(record)
         return waiting if self._plan.alike else [variant for variant in waiting if variant in first]
 
     def _timed_next(self, record: Record) -> list[str]:
         """The variants that a pair's next launch times, beside the baseline."""
-        return self._asked(record) or [*self._undecided[record.name]]
+        return self._requested(record) or [*self._undecided[record.name]]
 
     def _new_pair_s(self) -> float:
         """Expected seconds of a pair's check and first launch."""
@@ -219,7 +221,7 @@ class _Runner:
         again = []
         for info, record in self._team.each(check, sorted(pairs, key=compiles, reverse=True)):
             record = record or self._before.get(info.name)
-            if record is not None and len(pairs) > 1 and self._found_card_full(record):
+            if record is not None and len(pairs) > 1 and self._card_was_full(record):
                 again.append(info)
             elif record is not None:
                 yield self._update(record)
@@ -241,9 +243,9 @@ class _Runner:
         self._check_s[info.name] = time.monotonic() - began
         return replace(record, wall_s=round(record.wall_s + self._check_s[info.name] / self._plan.at_once, 3))
 
-    def _found_card_full(self, record: Record) -> bool:
+    def _card_was_full(self, record: Record) -> bool:
         reasons = [record.why, *(variant.why for variant in record.variants.values())]
-        return self._plan.card_room is not None and any(why and why.code == NO_MEMORY for why in reasons)
+        return self._plan.card_room is not None and any(why and why.code == _NO_MEMORY for why in reasons)
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
         waiting = [record for record in records if lacks_memory(record)]
@@ -298,7 +300,7 @@ class _Runner:
 
     def _chosen(self, most: float, within_s: float) -> list[str]:
         """The pairs of the next group of launches."""
-        open_ways = self._asked if math.isfinite(within_s) else self._timed_next
+        open_ways = self._requested if math.isfinite(within_s) else self._timed_next
         waiting = [each for each in self._reached() if len(each.launches) < most and open_ways(each)]
         candidates = [pair for pair in map(self._candidate, waiting) if pair.seconds <= within_s]
         left_s = self._left_s() - self._reserved_s()
@@ -311,7 +313,7 @@ class _Runner:
         room, card_room, group = plan.room, plan.card_room or 0.0, list[NextLaunch]()
         for name in names:
             record = self._open[name]
-            needed = bytes_of(record, plan.side_bytes)
+            needed = launch_bytes(record, plan.side_bytes)
             on_card = 0.0 if plan.card_room is None else self._card_bytes.get(name, math.inf)
             if group and (needed > room or on_card > card_room):
                 continue
@@ -332,7 +334,7 @@ class _Runner:
         cost_s = self._launch_s.get(record.name, check_s / (COMPILED if compiles(record.info) else 1))
         cost_s += check_s if self._unchecked_ways(record) else 0.0
         worth = 1.0
-        if record.info.scale == "macro" and self._asked(record):
+        if record.info.scale == "macro" and self._requested(record):
             worth = WHOLE_JOB if record.info.tip["id"] in self._answered else UNANSWERED * WHOLE_JOB
         return OpenPair(record.name, launches, left, cost_s, worth)
 
@@ -357,7 +359,7 @@ class _Runner:
                 except WorkerFailed as why:
                     if why.why.is_chance and self._left_s() <= 0:  # a process of its own was no more started
                         break
-                    if len(group) > 1 and self._plan.card_room is not None and why.why.code == NO_MEMORY:
+                    if len(group) > 1 and self._plan.card_room is not None and why.why.code == _NO_MEMORY:
                         self._card_bytes[measurement.name] = math.inf
                         self._carded.discard(_job(record.info))
                     else:

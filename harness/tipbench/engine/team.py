@@ -15,8 +15,8 @@ from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 LOOK_UP_S = 1.0
@@ -67,7 +67,7 @@ class Team:
             raise Interrupted
         return worker
 
-    def each(self, do: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
+    def each(self, do: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[tuple[_Item, _Result]]:
         """Yield each item with the result of `do` as soon as it is there. Raises what `do` raises.
 
         If `do` or the caller's loop raises, the team is closed, so its threads are idle.

@@ -17,9 +17,9 @@ from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress, slurm
 from tipbench.fleet.logs import LOGS, ON
-from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, Kind, Measure, Plan, PlanError, Versions
+from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, FleetPlan, NodeOptions, PlanError, PlannedKind, Versions
 from tipbench.fleet.progress import NODES
-from tipbench.fleet.slurm import Later, Node, Silent
+from tipbench.fleet.slurm import Later, Silent, SlurmNode
 from tipbench.machine import describe
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of, plural
@@ -27,7 +27,7 @@ from tipbench.tip.wording import lines_of, plural
 AGAIN_S = 60.0
 """Between two looks at the queue."""
 
-SILENT = 3
+_SILENT = 3
 """Times that Slurm may fail to answer in a row before `--wait` gives up."""
 
 
@@ -42,7 +42,7 @@ class Wanted:
 
     partition: str
     per_kind: int
-    measure: Measure
+    measure: NodeOptions
     sbatch: Sequence[str] = ()
     nodes: Sequence[str] = ()
 
@@ -64,17 +64,17 @@ def plan(folder: Path, wanted: Wanted) -> int:
     if len(problems) == len(nodes):
         raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
     command = f"{sys.executable} -P -m tipbench"  # -P: a job begins in the folder of submission, whose files may be any
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, PlannedKind] = {}
     costs: list[str] = []
     for number, alike in enumerate(plans.kinds_of(nodes)):
         usable = [node for node in alike if not node.problem]
         want = min(wanted.per_kind or len(usable), len(usable))
         options = [*plans.options_of(alike[0]), *wanted.sbatch]
-        kinds[plans.letters(number)] = Kind(
-            plans.about(alike[0]), [node.name for node in alike], want, command, options
+        kinds[plans.letters(number)] = PlannedKind(
+            plans.hardware_of(alike[0]), [node.name for node in alike], want, command, options
         )
         costs.append(_row(plans.letters(number), alike, len(usable), want, wanted.measure))
-    made = Plan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, wanted.measure, versions, kinds)
+    made = FleetPlan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, wanted.measure, versions, kinds)
     if made.minutes > nodes[0].limit_minutes:
         fits = int(nodes[0].limit_minutes) - plans.AROUND_MINUTES
         raise PlanError(
@@ -86,7 +86,7 @@ def plan(folder: Path, wanted: Wanted) -> int:
         (folder / LOGS).mkdir(parents=True, exist_ok=True)
         (folder / NODES).mkdir(exist_ok=True)
         (folder / JOB).write_text(SCRIPT.format(on=ON))
-        file.write_text(plans.written(made))
+        file.write_text(plans.as_toml(made))
     _say("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
     hours = total * wanted.measure.budget_minutes / 60
@@ -101,11 +101,13 @@ def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
     """Write a plan of machines that something else than Slurm starts `tipbench fleet node` on."""
     for node in wanted.nodes:
         plans.require_name(node, "--nodes")
-    kind = Kind("machines without Slurm", list(wanted.nodes), len(wanted.nodes), "tipbench")
+    kind = PlannedKind("machines without Slurm", list(wanted.nodes), len(wanted.nodes), "tipbench")
     file = folder / PLAN
     with _written(folder):
         (folder / NODES).mkdir(parents=True, exist_ok=True)
-        file.write_text(plans.written(Plan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind})))
+        file.write_text(
+            plans.as_toml(FleetPlan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind}))
+        )
     hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
     _say(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
     _say(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine")
@@ -115,13 +117,13 @@ def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
 HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{'GPU-hours':>11}  hardware"
 
 
-def _row(name: str, alike: Sequence[Node], usable: int, want: int, measure: Measure) -> str:
+def _row(name: str, alike: Sequence[SlurmNode], usable: int, want: int, measure: NodeOptions) -> str:
     hours = want * measure.budget_minutes / 60
     cards = f"{hours * alike[0].cards:.3g}" if alike[0].cards else "-"
-    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.3g}{cards:>11}  {plans.about(alike[0])}"
+    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.3g}{cards:>11}  {plans.hardware_of(alike[0])}"
 
 
-def _of_partition(nodes: Sequence[Node], partition: str) -> list[Node]:
+def _of_partition(nodes: Sequence[SlurmNode], partition: str) -> list[SlurmNode]:
     """Those of the partition, or of Slurm's default one. Raises PlanError."""
     names = sorted({node.partition for node in nodes})
     default = next((node.partition for node in nodes if node.is_default), names[0] if len(names) == 1 else "")
@@ -157,7 +159,7 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
                 silent = 0
             except Silent as error:
                 silent += 1
-                if wait and silent >= SILENT:
+                if wait and silent >= _SILENT:
                     raise
                 lacking, over = [f"{error}: later"], False
             for sentence in lacking:
@@ -171,17 +173,17 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
             time.sleep(AGAIN_S)
 
 
-def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
+def _submit(folder: Path, wanted: FleetPlan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
     """Submit once. only: nodes; empty for all. Return what keeps the rest from it, in sentences, and whether no more
     can come: nothing is in flight or can be tried. Raises Silent and UserError."""
     jobs = slurm.jobs(progress.job_name(folder, wanted))
     there = [node for node in slurm.nodes() if node.partition == wanted.partition]
     usable = {node.name for node in there if not node.problem}
-    nodes = progress.measured(folder, jobs)
+    nodes = progress.measured_nodes(folder, jobs)
     left, lacking, over = at_once - len(jobs), list[str](), not jobs
     for name, kind in wanted.kind.items():
         may_be = [node for node in progress.to_try(wanted, name, nodes) if not only or node in only]
-        missing = len(may_be) if only else progress.missing(wanted, name, nodes, jobs)
+        missing = len(may_be) if only else progress.nodes_missing(wanted, name, nodes, jobs)
         if not missing:
             continue
         if why := progress.obstacle(folder, wanted, name, nodes, jobs):
@@ -205,7 +207,7 @@ def _submit(folder: Path, wanted: Plan, at_once: int, only: Sequence[str] = ()) 
     return lacking, over
 
 
-def _options(folder: Path, wanted: Plan, kind: str, exclude: str) -> list[str]:
+def _options(folder: Path, wanted: FleetPlan, kind: str, exclude: str) -> list[str]:
     log = folder.absolute() / LOGS / "%j.txt"
     return [
         *("--job-name", progress.job_name(folder, wanted, kind)),
@@ -254,7 +256,7 @@ def status(folder: Path) -> int:
     except slurm.SlurmError as error:
         _say(f"tipbench: {error}; what follows is by the folder alone, and a job may be running:", sys.stderr)
         jobs, answers = [], False
-    nodes = progress.measured(folder, jobs)
+    nodes = progress.measured_nodes(folder, jobs)
     lacking = 0
     for name, kind in wanted.kind.items():
         done = sum(nodes[node].state == "done" for node in kind.nodes if node in nodes)
@@ -262,7 +264,7 @@ def status(folder: Path) -> int:
         _say(f"kind {name} ({kind.about}): {done} of {plural(kind.want, 'node')} done")
         for node in kind.nodes:
             if measured := nodes.get(node):
-                _say(f"  {node}: {measured.state}{f': {measured.said}' if measured.said else ''}")
+                _say(f"  {node}: {measured.state}{f': {measured.message}' if measured.message else ''}")
         for job in progress.in_flight(name, jobs):
             if not job.node:
                 _say(f"  job {job.id} waits: {job.reason}")

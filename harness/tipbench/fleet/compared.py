@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tipbench import compare
 from tipbench.compare import fleet_page
-from tipbench.compare.fleet import Fleet, Node, of_nodes
+from tipbench.compare.fleet import Fleet, FleetNode, of_nodes
 from tipbench.compare.inputs import CompareError
-from tipbench.compare.stored import Stored, read_all
+from tipbench.compare.stored import StoredRun, read_all
 from tipbench.fleet import plan as plans
 from tipbench.fleet.plan import PLAN
 from tipbench.fleet.progress import NODES, end_of, folder_of, runs_of
@@ -33,16 +33,16 @@ def show(folder: Path, format: str, out: Path | None) -> list[Path]:
     return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)
 
 
-def compared(folder: Path, read: Callable[[Sequence[Path]], Sequence[Stored]] = read_all) -> Fleet:
+def compared(folder: Path, read: Callable[[Sequence[Path]], Sequence[StoredRun]] = read_all) -> Fleet:
     """The nodes that are done, with all their runs. read: the runs in files. Raises UserError."""
     files, notes = _finished(folder)
     stored = iter(read([file for _, of_node in files for file in of_node]))
     wanted = plans.read(folder)
     nodes = []
     for node, of_node in files:
-        runs: list[Stored] = [run for run in (next(stored) for _ in of_node) if run.records]
+        runs: list[StoredRun] = [run for run in (next(stored) for _ in of_node) if run.records]
         if runs:
-            nodes.append(Node(node, wanted.kind_of(node), tuple(runs)))
+            nodes.append(FleetNode(node, wanted.kind_of(node), tuple(runs)))
         else:
             notes.append(f"{node} holds no finished pair")
     if not nodes:
@@ -58,7 +58,7 @@ def _finished(folder: Path) -> tuple[list[tuple[str, list[Path]]], list[str]]:
     for node in sorted(file.name for file in (folder / NODES).glob("*") if file.is_dir()):
         end = end_of(folder, node)
         if end is None or end.code not in (0, 1):
-            notes.append(f"{node}: not done{f': {end.said}' if end else ''}")
+            notes.append(f"{node}: not done{f': {end.message}' if end else ''}")
             continue
         usable = []
         for file in runs_of(folder, node):

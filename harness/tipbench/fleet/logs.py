@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tipbench.fleet.plan import bytes_of
+from tipbench.fleet.plan import file_bytes
 from tipbench.tip.wording import lines_of
 
 LOGS = "logs"
@@ -18,7 +18,7 @@ ON = "== tipbench on "
 CANCELLED = re.compile(r"\*\*\* JOB .* CANCELLED AT (?!.*DUE TO TIME LIMIT)")
 """Slurm's last word to a job that it, or a person, ended before its time."""
 
-LONGEST = 300
+_LONGEST = 300
 """Characters of a line that are shown."""
 
 
@@ -43,11 +43,11 @@ def tries(folder: Path) -> dict[str, list[Try]]:
     logs = list[tuple[float, str]]()
     for file in (folder / LOGS).glob("*.txt"):
         with suppress(OSError):
-            logs.append((file.stat().st_mtime, bytes_of(file).decode(errors="replace")))
+            logs.append((file.stat().st_mtime, file_bytes(file).decode(errors="replace")))
     for written, log in sorted(logs):
         _, *parts = re.split(rf"^{ON}([A-Za-z0-9][\w.-]*)$", log, flags=re.MULTILINE)
         for node, part in zip(parts[::2], parts[1::2], strict=True):
             lines = [line for line in lines_of(part).split("\n") if line]
-            last = lines[-1][:LONGEST] if lines else ""
+            last = lines[-1][:_LONGEST] if lines else ""
             found.setdefault(node, []).append(Try(last, written, bool(CANCELLED.search(part))))
     return found

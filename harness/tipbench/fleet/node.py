@@ -12,16 +12,16 @@ from tipbench.engine import run
 from tipbench.engine.lock import Busy
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
-from tipbench.fleet.plan import PLAN, Plan
+from tipbench.fleet.plan import PLAN, FleetPlan
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
 from tipbench.machine import describe
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of
 
-NAMES = ("SLURMD_NODENAME", "NODE_NAME")
+NODE_VARIABLES = ("SLURMD_NODENAME", "NODE_NAME")
 """Variables in which Slurm, and Kubernetes by a line of its job, name the node."""
 
-MOST = 10
+_NODES_NAMED = 10
 """Nodes of a plan that an error names."""
 
 
@@ -29,10 +29,10 @@ def measure(folder: Path, name: str = "", again: bool = False) -> int:
     """Measure this machine as the plan of the fleet says, and return the exit code. name: of the node; "" for what the
     scheduler, or the machine itself, calls it. again: if it is done, in a second run. Raises UserError."""
     plan = plans.read(folder)
-    machine = name or next((os.environ[word] for word in NAMES if os.environ.get(word)), socket.gethostname())
+    machine = name or next((os.environ[word] for word in NODE_VARIABLES if os.environ.get(word)), socket.gethostname())
     node = plan.node_of(machine)
     if not node:
-        names = f"{', '.join(plan.nodes[:MOST])}{' and others' * (len(plan.nodes) > MOST)}"
+        names = f"{', '.join(plan.nodes[:_NODES_NAMED])}{' and others' * (len(plan.nodes) > _NODES_NAMED)}"
         what = "which --as names" if name else "as this machine calls itself"
         raise UserError(f"{folder / PLAN} has no node {machine!r}, {what}, but {names}: name this one with --as")
     if again:
@@ -65,7 +65,7 @@ def _keep(folder: Path, node: str, end: End) -> None:
         print(f"tipbench: how {node} ended could not be stored: {lines_of(str(error))}", file=sys.stderr)
 
 
-def _measured(folder: Path, node: str, plan: Plan) -> int:
+def _measured(folder: Path, node: str, plan: FleetPlan) -> int:
     of_all = plan.measure
     options = run.Options(
         names=of_all.names,
@@ -76,7 +76,7 @@ def _measured(folder: Path, node: str, plan: Plan) -> int:
     return run.measured(options)[0]
 
 
-def _other_versions(plan: Plan, node: str) -> str:
+def _other_versions(plan: FleetPlan, node: str) -> str:
     """What of this installation is other than planned; empty if nothing is."""
     about = describe.describe()
     here = {

@@ -63,9 +63,9 @@ def _names(text: str) -> list[str]:
 
 def _plan(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
-    from tipbench.fleet.plan import Measure
+    from tipbench.fleet.plan import NodeOptions
 
-    measure = Measure(options.budget / 60, options.names)
+    measure = NodeOptions(options.budget / 60, options.names)
     wanted = command.Wanted(options.partition, options.per_kind, measure, options.sbatch, options.nodes)
     return command.plan(options.folder, wanted)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.errors import UserError
-from tipbench.fleet.slurm import Node
+from tipbench.fleet.slurm import SlurmNode
 from tipbench.records.fields import MalformedRecord, strict
 from tipbench.tip.wording import plural, size
 
@@ -21,7 +21,7 @@ FORMAT = 1
 
 PLAN, JOB = "plan.toml", "job.sh"
 
-ALIKE = 0.03
+SAME_MEMORY = 0.03
 """Share by which the memory of nodes of one kind may differ: firmware keeps some of it."""
 
 AROUND_MINUTES = 20
@@ -47,7 +47,7 @@ class PlanError(UserError):
 
 
 @dataclass(frozen=True)
-class Kind:
+class PlannedKind:
     """Nodes that Slurm describes alike.
 
     Attributes:
@@ -68,7 +68,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Measure:
+class NodeOptions:
     """What is measured on each node: options of `tipbench run`."""
 
     budget_minutes: float = 45.0
@@ -86,7 +86,7 @@ class Versions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FleetPlan:
     """What is wanted.
 
     Attributes:
@@ -98,9 +98,9 @@ class Plan:
     format: int
     fleet: str
     partition: str
-    measure: Measure
+    measure: NodeOptions
     versions: Versions
-    kind: dict[str, Kind]
+    kind: dict[str, PlannedKind]
 
     @property
     def minutes(self) -> int:
@@ -123,9 +123,9 @@ class Plan:
         return next((name for name, kind in self.kind.items() if node in kind.nodes), "")
 
 
-def kinds_of(nodes: Sequence[Node]) -> list[list[Node]]:
+def kinds_of(nodes: Sequence[SlurmNode]) -> list[list[SlurmNode]]:
     """Nodes of equal cores, resources and features and of like memory, the largest kind first."""
-    found: list[list[Node]] = []
+    found: list[list[SlurmNode]] = []
     for node in nodes:
         alike = next((kind for kind in found if _alike(kind[0], node)), None)
         if alike is None:
@@ -135,18 +135,18 @@ def kinds_of(nodes: Sequence[Node]) -> list[list[Node]]:
     return sorted(found, key=lambda kind: (-len(kind), kind[0].name))
 
 
-def _alike(one: Node, other: Node) -> bool:
+def _alike(one: SlurmNode, other: SlurmNode) -> bool:
     equal = ("cores", "topology", "gres", "features")
-    near = abs(one.memory - other.memory) <= ALIKE * max(one.memory, other.memory)
+    near = abs(one.memory - other.memory) <= SAME_MEMORY * max(one.memory, other.memory)
     return near and all(getattr(one, name) == getattr(other, name) for name in equal)
 
 
-def about(node: Node) -> str:
+def hardware_of(node: SlurmNode) -> str:
     words = [plural(node.cores, "core"), size(node.memory * 2**20), node.gres, ",".join(node.features)]
     return ", ".join(word for word in words if word)
 
 
-def options_of(node: Node) -> list[str]:
+def options_of(node: SlurmNode) -> list[str]:
     """Of `sbatch`: the whole node, for nothing may run beside a measurement."""
     return ["--exclusive", "--mem=0", *([f"--gpus-per-node={node.cards}"] if node.cards else [])]
 
@@ -156,7 +156,7 @@ def letters(number: int) -> str:
     return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
 
 
-def written(plan: Plan) -> str:
+def as_toml(plan: FleetPlan) -> str:
     """As TOML. Its strings, numbers and lists of them are written as those of JSON."""
     lines = [HEAD]
     for name, value in asdict(plan).items():
@@ -175,11 +175,11 @@ def _table(name: str, fields: Mapping[str, Any]) -> Iterable[str]:
         yield f"{field_name} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def read(folder: Path) -> Plan:
+def read(folder: Path) -> FleetPlan:
     """Raises PlanError."""
     file = folder / PLAN
     try:
-        stored = tomllib.loads(bytes_of(file).decode())
+        stored = tomllib.loads(file_bytes(file).decode())
     except FileNotFoundError:
         raise PlanError(f"there is no {file}: write one with `tipbench fleet plan {folder}`") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -192,7 +192,7 @@ def read(folder: Path) -> Plan:
             "in another folder, or use the version that wrote it"
         )
     try:
-        plan = strict(stored, Plan)
+        plan = strict(stored, FleetPlan)
     except MalformedRecord as error:
         raise PlanError(f"{file}: {error}") from None
     require_budget(plan.measure, file)
@@ -204,14 +204,14 @@ def read(folder: Path) -> Plan:
     return plan
 
 
-def bytes_of(file: Path) -> bytes:
+def file_bytes(file: Path) -> bytes:
     """Raises OSError, FileNotFoundError for what is no regular file: reading a FIFO would never end."""
     if not file.is_file():
         raise FileNotFoundError(file)
     return file.read_bytes()
 
 
-def require_budget(measure: Measure, where: object) -> None:
+def require_budget(measure: NodeOptions, where: object) -> None:
     """Raise PlanError unless a job can have its time limit."""
     if not 0 < measure.budget_minutes < math.inf:
         raise PlanError(

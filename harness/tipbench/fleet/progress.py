@@ -11,8 +11,8 @@ from typing import Literal
 
 from tipbench.errors import UserError
 from tipbench.fleet.logs import LOGS, Try, tries
-from tipbench.fleet.plan import Plan, bytes_of
-from tipbench.fleet.slurm import Job
+from tipbench.fleet.plan import FleetPlan, file_bytes
+from tipbench.fleet.slurm import SlurmJob
 from tipbench.records.fields import MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
 from tipbench.records.store import RUN_FILES
@@ -31,7 +31,7 @@ of it that may vanish, before no more are submitted: a broken node is free at on
 
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 
-State = Literal["done", "failed", "refused", "running", "stopped"]
+NodeState = Literal["done", "failed", "refused", "running", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,24 @@ class End:
 
     Attributes:
         code: exit code of the run: 0, or 1 where some pair failed.
-        said: a sentence; empty where all went well.
+        message: a sentence; empty where all went well.
         refused: whether nothing was measured, as other versions are installed there.
         job: Slurm's id.
     """
 
     code: int
-    said: str = ""
+    message: str = ""
     refused: bool = False
     job: str = ""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A node on which something was begun. said: what is worth reading, in words."""
+    """A node on which something was begun. message: what is worth reading, in words."""
 
     node: str
-    state: State
-    said: str = ""
+    state: NodeState
+    message: str = ""
 
 
 def folder_of(folder: Path, node: str) -> Path:
@@ -68,14 +68,14 @@ def end_of(folder: Path, node: str) -> End | None:
     """How it ended; None where it has not, or where that cannot be read: then it is measured again, and a run that is
     complete says so at once."""
     try:
-        return converted(parsed(bytes_of(folder_of(folder, node) / END)), End)
+        return converted(parsed(file_bytes(folder_of(folder, node) / END)), End)
     except (OSError, ValueError, MalformedRecord):
         return None
 
 
 def keep_end(folder: Path, node: str, end: End) -> None:
     """Written last. Raises OSError."""
-    fields = {"code": end.code, "said": end.said, "refused": end.refused, "job": end.job}
+    fields = {"code": end.code, "message": end.message, "refused": end.refused, "job": end.job}
     _put(folder_of(folder, node) / END, written(fields))
 
 
@@ -102,7 +102,7 @@ def begin_again(folder: Path, node: str) -> None:
 def unended_runs_of(folder: Path, node: str) -> list[Path]:
     """Its results files, oldest first, without those of runs that had ended when it was to be measured once more."""
     try:
-        ended = bytes_of(folder_of(folder, node) / ENDED).decode(errors="replace").splitlines()
+        ended = file_bytes(folder_of(folder, node) / ENDED).decode(errors="replace").splitlines()
     except OSError:
         ended = []
     return [file for file in runs_of(folder, node) if file.name not in ended]
@@ -114,7 +114,7 @@ def runs_of(folder: Path, node: str) -> list[Path]:
     return sorted(files, key=lambda file: (file.stat().st_mtime, file.name))
 
 
-def measured(folder: Path, jobs: Sequence[Job]) -> dict[str, Measured]:
+def measured_nodes(folder: Path, jobs: Sequence[SlurmJob]) -> dict[str, Measured]:
     """By name, the nodes on which something was begun. jobs: of this fleet, in the queue."""
     at_work = {job.node for job in jobs if job.state in RUNNING and job.node}
     begun = {file.name for file in (folder / NODES).glob("*") if file.is_dir()}
@@ -129,7 +129,7 @@ def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> 
     if end := end_of(folder, node):
         if end.code in (0, 1):
             return Measured(node, "done", "some pair failed" if end.code else "")
-        return Measured(node, "refused" if end.refused else "failed", end.said)
+        return Measured(node, "refused" if end.refused else "failed", end.message)
     runs = runs_of(folder, node)
     stored = runs[-1].stat().st_mtime if runs else 0.0
     age = f"last result {(time.time() - stored) / 60:.0f} min ago" if runs else "nothing stored yet"
@@ -142,28 +142,28 @@ def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> 
     return Measured(node, "stopped", age + printed)
 
 
-def in_flight(kind: str, jobs: Sequence[Job]) -> list[Job]:
+def in_flight(kind: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
     return [job for job in jobs if job.kind == kind]
 
 
-def job_name(folder: Path, plan: Plan, kind: str = "") -> str:
+def job_name(folder: Path, plan: FleetPlan, kind: str = "") -> str:
     """Of the jobs of a kind; without one what the names of all begin with. A copy of the folder is another inode: its
     jobs are not those of the original."""
     return f"tipbench-{plan.fleet}-{folder.stat().st_ino:x}-{kind}"
 
 
-def missing(plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> int:
+def nodes_missing(plan: FleetPlan, kind: str, nodes: dict[str, Measured], jobs: Sequence[SlurmJob]) -> int:
     """How many nodes of a kind are wanted, less those that are done or in flight."""
     done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
     return max(0, plan.kind[kind].want - done - len(in_flight(kind, jobs)))
 
 
-def to_try(plan: Plan, kind: str, nodes: dict[str, Measured]) -> list[str]:
+def to_try(plan: FleetPlan, kind: str, nodes: dict[str, Measured]) -> list[str]:
     """Nodes of a kind on which nothing is done, in flight or failed."""
     return [node for node in plan.kind[kind].nodes if node not in nodes or nodes[node].state == "stopped"]
 
 
-def obstacle(folder: Path, plan: Plan, kind: str, nodes: dict[str, Measured], jobs: Sequence[Job]) -> str:
+def obstacle(folder: Path, plan: FleetPlan, kind: str, nodes: dict[str, Measured], jobs: Sequence[SlurmJob]) -> str:
     """Why no more of a kind is submitted until a person has done something; empty if more may be."""
     states = [nodes[node].state for node in plan.kind[kind].nodes if node in nodes]
     failed = sum(state in ("failed", "refused") for state in states)
@@ -185,7 +185,7 @@ def obstacle(folder: Path, plan: Plan, kind: str, nodes: dict[str, Measured], jo
 def submitted(folder: Path) -> dict[str, str]:
     """The kind of each job that was submitted, by its id."""
     try:
-        lines = bytes_of(folder / SUBMITTED).decode(errors="replace").splitlines()
+        lines = file_bytes(folder / SUBMITTED).decode(errors="replace").splitlines()
     except OSError:
         return {}
     return {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}

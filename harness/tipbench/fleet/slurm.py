@@ -17,8 +17,8 @@ from tipbench.machine.controls import SECRET
 CALL_S = 60.0
 """At its limit of jobs `sbatch` sleeps and tries again for minutes; a silent controller answers after 10 s."""
 
-NODES = "%N|%P|%T|%c|%X:%Y:%Z|%m|%l|%G|%f"
-JOBS = "%i|%j|%T|%N|%r"
+NODE_FORMAT = "%N|%P|%T|%c|%X:%Y:%Z|%m|%l|%G|%f"
+JOB_FORMAT = "%i|%j|%T|%N|%r"
 
 LATER = re.compile(
     r"^(?!.*PerJobLimit).*(submit limit|SubmitJob|JobLimit|MaxJob|GrpJob|temporarily|try again|inactive or drain)",
@@ -27,7 +27,7 @@ LATER = re.compile(
 """What `sbatch` says where the same submission may be accepted another time: not of a job above a limit of time or
 memory."""
 
-SILENT = re.compile(r"timed out|unable to contact|zero bytes|unexpected message|standby|connection", re.IGNORECASE)
+NO_ANSWER = re.compile(r"timed out|unable to contact|zero bytes|unexpected message|standby|connection", re.IGNORECASE)
 """What any command says where the controller is down, or too busy to answer."""
 
 OF_ANOTHER_JOB = re.compile(r"(SLURM_(?!CONF$|CLUSTERS$)|SQUEUE_|SINFO_|SCANCEL_)")
@@ -53,7 +53,7 @@ class Silent(SlurmError):
 
 
 @dataclass(frozen=True)
-class Node:
+class SlurmNode:
     """A node in one partition.
 
     Attributes:
@@ -91,7 +91,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     """A job in the queue. kind: the rest of its name. node: on which it runs; empty while it waits. reason: why it
     waits, in Slurm's word."""
 
@@ -102,17 +102,17 @@ class Job:
     reason: str
 
 
-def nodes() -> list[Node]:
+def nodes() -> list[SlurmNode]:
     """A node of two partitions is listed twice. Raises Silent and SlurmError."""
-    return [_node(line) for line in _call(["sinfo", "-h", "-N", "-o", NODES]).splitlines() if line.strip()]
+    return [_node(line) for line in _call(["sinfo", "-h", "-N", "-o", NODE_FORMAT]).splitlines() if line.strip()]
 
 
-def jobs(prefix: str) -> list[Job]:
+def jobs(prefix: str) -> list[SlurmJob]:
     """This user's jobs whose name begins so. Raises Silent and SlurmError."""
     # By number: LOGNAME may name another user, as after `su`.
-    lines = _call(["squeue", "-h", "-u", str(os.geteuid()), "-o", JOBS]).splitlines()
+    lines = _call(["squeue", "-h", "-u", str(os.geteuid()), "-o", JOB_FORMAT]).splitlines()
     jobs = [line.split("|", 4) for line in lines if line.count("|") >= 4]
-    return [Job(job, name.removeprefix(prefix), *rest) for job, name, *rest in jobs if name.startswith(prefix)]
+    return [SlurmJob(job, name.removeprefix(prefix), *rest) for job, name, *rest in jobs if name.startswith(prefix)]
 
 
 def submit(options: Sequence[str], script: Sequence[str]) -> str:
@@ -149,7 +149,7 @@ def _call(words: Sequence[str]) -> str:
     if done.returncode == 0:
         return done.stdout.decode(errors="replace")
     said = _sentence(done.stderr) or f"exit code {done.returncode}"
-    why = Silent if SILENT.search(said) else Later if LATER.search(said) else SlurmError
+    why = Silent if NO_ANSWER.search(said) else Later if LATER.search(said) else SlurmError
     raise why(f"`{words[0]}`: {said}")
 
 
@@ -157,14 +157,14 @@ def _sentence(printed: bytes | None) -> str:
     return " ".join((printed or b"").decode(errors="replace").split())
 
 
-def _node(line: str) -> Node:
+def _node(line: str) -> SlurmNode:
     """Raises SlurmError for a line of another form."""
     fields = line.strip().split("|", 8)
     if len(fields) != 9 or not fields[3].isdigit():
         raise SlurmError(f"`sinfo` printed a line that is not understood: {line.strip()}")
     name, partition, state, cores, topology, memory, limit, gres, features = fields
     gres = re.sub(r"\([^)]*\)", "", gres)
-    return Node(
+    return SlurmNode(
         name=name,
         partition=partition.rstrip("*"),
         is_default=partition.endswith("*"),

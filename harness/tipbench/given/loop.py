@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from tipbench.given.target import BadJob
 from tipbench.tip.job import Job
 
-LOADING = (
+LOADER_ATTRIBUTES = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
     *("prefetch_factor", "persistent_workers", "pin_memory_device"),
 )
@@ -201,7 +201,7 @@ def made_of(loader: Iterable[Any], of_any_class: bool = False) -> dict[str, Any]
     own_way = isinstance(loader, DataLoader) and type(loader).__iter__ is not DataLoader.__iter__
     if not isinstance(loader, DataLoader) or (own_way and not of_any_class):
         return {"batches": loader}
-    made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADING}}
+    made = {"data": loader.dataset, **{name: getattr(loader, name) for name in LOADER_ATTRIBUTES}}
     if isinstance(loader.dataset, IterableDataset):
         return made | {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
     if loader.batch_sampler is not None:

@@ -17,17 +17,17 @@ from tipbench.given.draws import GENERATORS, draw_alike, seeded, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.sides import AS_IT_IS, GivenPair
-from tipbench.given.survey import KNOWN
+from tipbench.given.survey import WITH_MODEL
 from tipbench.given.target import function
 from tipbench.records.fields import converted
-from tipbench.suite.files import BENCHMARKS, load, set_guides_aside
+from tipbench.suite.files import BENCHMARKS, load_module, set_guides_aside
 from tipbench.tip.job import Job, MacroPair, in_fp64
-from tipbench.tip.mechanism import Count, Mechanism, stays
+from tipbench.tip.mechanism import Counting, Mechanism, stays
 from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip, variant
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.way import Way
 
-BETWEEN = "/"
+WAY_SEPARATOR = "/"
 """Separates a tip's id from the name of a way to follow it, as in `allocator/tcmalloc`."""
 
 
@@ -42,33 +42,33 @@ def the_tip(name: str, kind: str = "training") -> Tip:
     kind: of the job. It decides how the tip's mechanism is counted: in a "step", which may take long, at once; for a
     "command", whose process settings are the worker's, without running it; in any other job after SETTLED steps.
     """
-    file = _file_of(name.partition(BETWEEN)[0])
+    file = _file_of(name.partition(WAY_SEPARATOR)[0])
     mechanism: Mechanism = the_way(name).mechanism or file.TIP.mechanism
-    counts: dict[str, Count] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
+    counts: dict[str, Counting] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
     count = counts.get(kind, partial(_settled, mechanism.count))
     return replace(file.TIP, claim=Claim.FASTER, mechanism=replace(mechanism, count=count))  # type: ignore[no-any-return]
 
 
-def _settled(count: Count, step: Step) -> Any:
+def _settled(count: Counting, step: Step) -> Any:
     for _ in range(SETTLED):
         step()
     return count(step)
 
 
-def _without_step(count: Count, step: Step) -> Any:
+def _without_step(count: Counting, step: Step) -> Any:
     return count(lambda: None)
 
 
 def the_way(name: str) -> Way:
     """The way named as `channels-last` or `allocator/tcmalloc`."""
-    tip, _, way = name.partition(BETWEEN)
+    tip, _, way = name.partition(WAY_SEPARATOR)
     (result,) = (candidate for candidate in _file_of(tip).ON_ANY_JOB if candidate.name == way)
     return result  # type: ignore[no-any-return]
 
 
 def _file_of(tip: str) -> Any:
     (file,) = BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py")
-    return load(file, BENCHMARKS)
+    return load_module(file, BENCHMARKS)
 
 
 ITSELF = Tip(
@@ -89,7 +89,7 @@ def module_of(file: Path) -> ModuleType:
     module = ModuleType(file.stem)
     tip = OWN_TIPS.get(spec.tip) or the_tip(spec.tip, spec.kind)
     about = {"__module__": module.__name__, "__doc__": spec.title, "mechanism": tip.mechanism}
-    base = OnGivenJob if spec.kind in KNOWN else OnGivenStep
+    base = OnGivenJob if spec.kind in WITH_MODEL else OnGivenStep
     vars(module).update({"TIP": tip, spec.name: type(spec.name, (base,), {**about, **_members(spec)})})
     return module
 
@@ -100,7 +100,7 @@ def _members(spec: GivenPair) -> dict[str, Any]:
     without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
     builders: dict[str, Any] = {}
     for side, followed in ways.items():
-        builder = _builder(side, followed, without, has_job=spec.kind in KNOWN)
+        builder = _builder(side, followed, without, has_job=spec.kind in WITH_MODEL)
         builders[side] = builder if side in ("baseline", "optimized") else variant(builder)
     equal = {"fp64": Equal.AS_CLOSE, "directly": Equal.CLOSE, "not": Equal.NOTHING}[spec.compared]
     tolerance = spec.tolerance if spec.compared == "fp64" else 10 * spec.tolerance
@@ -147,7 +147,7 @@ class OnGivenJob(_Given, MacroPair):
     def step_of(self, job: Job) -> Step:
         if not self.spec.batches:
             return job.step
-        loading = load(BENCHMARKS / "jobs" / "loading.py", BENCHMARKS)
+        loading = load_module(BENCHMARKS / "jobs" / "loading.py", BENCHMARKS)
         return loading.Stretch(job.step, self.spec.batches)  # type: ignore[no-any-return]
 
     def following(self, ways: Sequence[Way]) -> Step:
@@ -205,14 +205,14 @@ def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...], has_job: 
         return pair.following(ways)
 
     build.__name__ = name
-    build.settings = settings_of(ways, without)  # type: ignore[attr-defined]
+    build.settings = settings_of_ways(ways, without)  # type: ignore[attr-defined]
     around = [way.around for way in ways if way.around and not has_job]
     build.switch = partial(_all_switches, [*(way.switch for way in ways), *around])  # type: ignore[attr-defined]
     build.needs = tuple(need for way in ways for need in way.needs)  # type: ignore[attr-defined]
     return build
 
 
-def settings_of(ways: Sequence[Way], without: tuple[str, ...] = ()) -> ProcessSettings:
+def settings_of_ways(ways: Sequence[Way], without: tuple[str, ...] = ()) -> ProcessSettings:
     """The settings of all ways together. If two ways set one variable, the later one wins."""
     env: dict[str, str] = {}
     preload: list[str] = []

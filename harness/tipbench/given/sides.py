@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tipbench.given.survey import Kind
+from tipbench.given.survey import JobForm
 
 AS_IT_IS = "as-it-is"
 """The tip of the pair that has the job on both sides; that of a combination's is TOGETHER."""
@@ -36,7 +36,7 @@ class GivenPair:
     tip: str
     name: str
     title: str
-    kind: Kind
+    kind: JobForm
     target: str
     sides: Mapping[str, Sequence[str]]
     batches: int

@@ -13,8 +13,8 @@ from tipbench.records.record import PHASES
 COMMAND_TYPED = "TIPBENCH_COMMAND"
 """Variable that holds a command for the processes that run it, as JSON: its folder, then its words."""
 
-Kind = Literal["training", "inference", "step", "command"]
-KNOWN: tuple[Kind, ...] = ("training", "inference")
+JobForm = Literal["training", "inference", "step", "command"]
+WITH_MODEL: tuple[JobForm, ...] = ("training", "inference")
 """Kinds of jobs whose model and data are known, and not a step alone."""
 
 Device = Literal["cpu", "cuda"]
@@ -105,7 +105,7 @@ class Survey:
     """
 
     name: str
-    kind: Kind
+    kind: JobForm
     device: Device
     step_s: Seconds
     import_s: Number = 0.0

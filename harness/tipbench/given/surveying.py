@@ -27,7 +27,7 @@ from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import all_in_fp64
-from tipbench.given.survey import Device, Kind, Survey
+from tipbench.given.survey import Device, JobForm, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
 from tipbench.given.tried import with_ways
 from tipbench.machine.activity import Usage
@@ -46,17 +46,17 @@ from tipbench.worker.job_card import job_card
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
 
-STEPS = 2
+_STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
 
-BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
+_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
 """Variables by which OpenMP binds its threads."""
 
 UNLIKE, KEEPS, MOMENT_S = 1.5, 3.0, 1e-3
 """Ratios of two times, of runs of a command and of loading an item, and seconds between them, from which on they are of
 unlike work."""
 
-ITEMS = 9
+_ITEMS = 9
 """Of a data set, of which each is loaded several times."""
 
 ENDLESS_S = 2.0
@@ -129,7 +129,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     variables = [f"{variable}={value}" for variable, value in environment.items()]
     # A library that binds its threads binds the one that asks as well.
-    cores = cores_before if BINDING & environment.keys() else available_cores()
+    cores = cores_before if _BINDING & environment.keys() else available_cores()
     basis = replace(basis, threads=torch.get_num_threads(), cores=cores, cores_before=cores_before)
     unlike = _unlike(first_s, step_s, UNLIKE) if isinstance(job, GivenCommand) else []
     basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)
@@ -214,7 +214,7 @@ def _expect_epochs(name: str, job: Job, calling: Callable[[str, Callable[[], Any
     it cannot take the last one of an epoch, which is smaller."""
     if isinstance(job, GivenJob) and isinstance(job.batches, Iterator):
         end = perf_counter() + ENDLESS_S
-        count = STEPS
+        count = _STEPS
         for _ in job.batches:
             count += 1
             if perf_counter() > end:
@@ -247,7 +247,7 @@ def _peak() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _kind(job: Job | GivenStep) -> Kind:
+def _kind(job: Job | GivenStep) -> JobForm:
     if isinstance(job, GivenCommand):
         return "command"
     if isinstance(job, GivenStep):
@@ -261,10 +261,10 @@ def _device(job: Job | GivenStep) -> Device:
 
 
 def _run(step: Step) -> tuple[Outputs | None, float, float]:
-    """(Outputs of the last of STEPS steps, seconds of the first, of the last); the outputs are None where nothing in
+    """(Outputs of the last of _STEPS steps, seconds of the first, of the last); the outputs are None where nothing in
     them can be compared."""
     times = [perf_counter()]
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         result = step()
         times.append(perf_counter())
     first_s, took = times[1] - times[0], times[-1] - times[-2]
@@ -272,9 +272,9 @@ def _run(step: Step) -> tuple[Outputs | None, float, float]:
         return snapshot(result), first_s, took
     except Unequal as why:
         if why.why.code == "not-finite":
-            raise BadJob(f"after {STEPS} steps {why.why.detail} holds NaN or infinity") from None
+            raise BadJob(f"after {_STEPS} steps {why.why.detail} holds NaN or infinity") from None
         if why.why.code == "all-zeros":
-            raise BadJob(f"after {STEPS} steps every output is zero") from None
+            raise BadJob(f"after {_STEPS} steps every output is zero") from None
         return None, first_s, took
 
 
@@ -289,7 +289,7 @@ def _loading_s(job: Any) -> float:
     times = [perf_counter()]
     with suppress(Exception):  # of a person's data set
         length = len(job.data)
-        for number in [0, *range(max(1, length - ITEMS), length)]:  # what opens a file is item 0
+        for number in [0, *range(max(1, length - _ITEMS), length)]:  # what opens a file is item 0
             job.data[number]
             times.append(perf_counter())
             if times[-1] - times[0] > ENDLESS_S:

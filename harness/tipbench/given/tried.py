@@ -10,14 +10,14 @@ from typing import Any
 from tipbench.given.command import GivenCommand
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
-from tipbench.given.pair import BETWEEN
+from tipbench.given.pair import WAY_SEPARATOR
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import compared
+from tipbench.given.workers import compare_loading
 from tipbench.machine import native
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
-from tipbench.suite.files import BENCHMARKS, load, pair_classes, pair_files
+from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, TOGETHER, to_write_untried
 from tipbench.tip.wording import plural, seconds
@@ -36,16 +36,16 @@ def with_ways(
     """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
     `time.perf_counter` has it. built: builds a job like this one."""
     for file in pair_files(BENCHMARKS):
-        module = load(file, BENCHMARKS)
+        module = load_module(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
         if tip is None or tip.id in (CONTROL, TOGETHER):
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
-            name, proof = (f"{tip.id}{BETWEEN}{way.name}" if way.name else tip.id), ""
+            name, proof = (f"{tip.id}{WAY_SEPARATOR}{way.name}" if way.name else tip.id), ""
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
-                data = compared(built, way.apply, survey.draws, until)
+                data = compare_loading(built, way.apply, survey.draws, until)
                 why_not, proof = data.why_not, data.words
             survey.ways.append(
                 WayHere(

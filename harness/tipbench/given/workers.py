@@ -25,17 +25,17 @@ from tipbench.given.draws import draw_alike, shuffle_alike
 from tipbench.given.loop import GivenJob
 from tipbench.tip.job import Job
 
-LOOK_S = 20.0
-"""Longest that a job is loaded as it is to compare its batches; with workers it may take TIMES as long."""
+_LOOK_S = 20.0
+"""Longest that a job is loaded as it is to compare its batches; with workers it may take _TIMES as long."""
 
-TIMES = 3
+_TIMES = 3
 
 NO_TIME = "there was no time to compare the batches with and without workers: give a longer --budget"
 
 NEXT_EPOCH = 4
 """Batches of the second epoch that are compared too: what changes between epochs shows there."""
 
-STEPS = 2
+_STEPS = 2
 """Batches on which a training's step runs: what follows the training shows in the next batch."""
 
 SETTERS = ("set_epoch", "set_stage", "set_phase", "set_step", "set_level", "set_difficulty")
@@ -69,7 +69,7 @@ class Compared:
         return f"with workers the first {self.batches} batches are the same, which is not a whole epoch"
 
 
-def compared(
+def compare_loading(
     build: Callable[[], Job], follow: Callable[[Job], None], draws: Sequence[str] = (), until: float = math.inf
 ) -> Compared:
     """Load a job as it is, and with the tip followed.
@@ -77,7 +77,7 @@ def compared(
     build: builds the job anew, from the same seeds. follow: applies the tip. draws: as of `draw_alike`. until: when
     there is no more time for it, as `time.perf_counter` has it.
     """
-    look_s = min(LOOK_S, until - perf_counter())
+    look_s = min(_LOOK_S, until - perf_counter())
     if look_s <= 0:
         return Compared(why_not=NO_TIME)
     job = build()
@@ -95,7 +95,7 @@ def compared(
     del job  # its model: not both are in memory
     other = build()
     follow(other)
-    with_workers = _loaded(other, draws, TIMES * look_s, len(as_it_is.digests))
+    with_workers = _loaded(other, draws, _TIMES * look_s, len(as_it_is.digests))
     if with_workers.failure:
         return Compared(why_not=f"with workers {with_workers.failure}")
     pairs = list(zip(as_it_is.digests, with_workers.digests, strict=False))
@@ -150,7 +150,7 @@ def _loaded(job: Job, draws: Sequence[str], longest_s: float, count: int | None 
         while True:
             for batch in job.loader():
                 loaded.digests.append(_digest(batch))
-                if job.optimizer is not None and len(loaded.digests) <= STEPS:
+                if job.optimizer is not None and len(loaded.digests) <= _STEPS:
                     job.run(batch, None) if isinstance(job, GivenJob) else job.run(*batch)
                 most = loaded.epoch + NEXT_EPOCH if count is None and loaded.epoch else count
                 if len(loaded.digests) == most or perf_counter() > end:

@@ -14,7 +14,7 @@ import psutil
 
 from tipbench.machine.proc import ROOT
 
-BUSY = 10.0
+BUSY_PERCENT = 10.0
 """Percent of one core above which another process counts as busy."""
 
 OCCUPIED = 0.3
@@ -112,7 +112,9 @@ def watch(seconds: float) -> list[str]:
         _percent(process)
     time.sleep(seconds)
     used = {process: _percent(process) for process in processes}
-    busy = sorted((process for process in processes if used[process] > BUSY), key=lambda process: -used[process])
+    busy = sorted(
+        (process for process in processes if used[process] > BUSY_PERCENT), key=lambda process: -used[process]
+    )
     return [_process_name(process) for process in busy]
 
 

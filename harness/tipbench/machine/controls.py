@@ -18,7 +18,7 @@ HEAP = {"MALLOC_TRIM_THRESHOLD_": SIXTEEN_GIB, "MALLOC_MMAP_MAX_": "0"}
 HEAP_BEFORE = {"MALLOC_TRIM_THRESHOLD_": SIXTEEN_GIB, "MALLOC_MMAP_THRESHOLD_": SIXTEEN_GIB}
 """In runs until 2026-11-27. It does the same, but up to glibc 2.34, which refuses the second."""
 
-HEAP_NOT_KEPT = (
+HEAP_UNCONTROLLED = (
     f"{' and '.join(HEAP)} take no effect here and are not set, as another allocator, another C library or "
     "GLIBC_TUNABLES wins: a process may map its large temporaries anew at each step"
 )
@@ -76,7 +76,7 @@ def controls(threads: int, heap: bool = True) -> dict[str, str]:
     return {**(HEAP if heap else {}), "OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **network}
 
 
-def kept_heap(controlled: Mapping[str, str], libc: str) -> bool:
+def controls_heap(controlled: Mapping[str, str], libc: str) -> bool:
     """Whether glibc kept its heap in a run with these controls. libc: such as `glibc 2.36`."""
     refused = re.match(r"glibc 2\.([0-9]|[12][0-9]|3[0-4])(?![0-9])", libc)
     return HEAP.items() <= controlled.items() or (HEAP_BEFORE.items() <= controlled.items() and not refused)

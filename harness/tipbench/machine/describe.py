@@ -77,7 +77,7 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "address_randomisation": read(root / "proc/sys/kernel/randomize_va_space"),
         "python": platform.python_version(),
         **{package: version(package) for package in ("torch", "torchvision", "numpy", "triton")},
-        "compiler": compiler(),
+        "compiler": compiler_version(),
     }
     return {"name": name(machine), **machine}
 
@@ -145,7 +145,7 @@ def version(package: str) -> str:
         return UNAVAILABLE
 
 
-def compiler() -> str:
+def compiler_version() -> str:
     """The C++ compiler torch.compile would use, with its version."""
     for program in (os.environ.get("CXX", ""), "g++", "c++", "clang++"):
         if program and shutil.which(program):

@@ -64,7 +64,7 @@ class Finding:
 def report(stream: TextIO | None = None) -> int:
     """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
     described, torch_facts = describe.describe(), ask_torch()
-    missed = missing(described, torch_facts)
+    missed = missing_findings(described, torch_facts)
     # Last: importing torch, above, is work of our own, which has ended by now.
     disturbing = disturbances(described, activity.occupied(), psutil.virtual_memory().available)
     for line in lines(described, torch_facts, missed, disturbing):
@@ -114,7 +114,7 @@ def ask_torch(python: str = sys.executable, timeout_s: float = 180) -> dict[str,
         return {"torch_error": f"importing it ended the process with status {done.returncode}"}
 
 
-def missing(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
+def missing_findings(described: Mapping[str, Any], torch_facts: Mapping[str, Any], root: Path = ROOT) -> list[Finding]:
     """What is missing, or has a version that is not supported."""
     cards = described["gpus"] if isinstance(described["gpus"], list) else []
     return [
@@ -162,7 +162,7 @@ def _native(described: Mapping[str, Any]) -> list[Finding]:
     if described["compiler"] == UNAVAILABLE:
         text = "none of $CXX, g++, c++, clang++ found; torch.compile needs one"
         findings.append(Finding("C++ compiler", text, "install g++ (`apt-get install g++`, as root) or clang++"))
-    for name in native.NAMES:
+    for name in native.LIBRARY_NAMES:
         if reason := native.missing(name):
             topic = name if name == "numactl" else f"lib{name}"
             findings.append(Finding(topic, reason.text, reason.remedy))

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["hardware", "state", "software"]
-PARTS: tuple[Part, ...] = ("hardware", "state", "software")
+FieldPart = Literal["hardware", "state", "software"]
+PARTS: tuple[FieldPart, ...] = ("hardware", "state", "software")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Field:
         in_bytes: whether its numbers are bytes, to be shown in binary units.
     """
 
-    part: Part | None
+    part: FieldPart | None
     meaning: str
     in_bytes: bool = False
 
@@ -93,6 +93,6 @@ WORDS = (
 """Words of the kernel and the C library that these fields hold. `publish` lets through what stands in this room."""
 
 
-def of_part(part: Part, fields: Mapping[str, Field]) -> list[str]:
+def of_part(part: FieldPart, fields: Mapping[str, Field]) -> list[str]:
     """Names of the fields of a part, in the table's order."""
     return [name for name, field in fields.items() if field.part == part]

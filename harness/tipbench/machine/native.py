@@ -36,7 +36,7 @@ LIBRARIES = {
 }
 """File names by library, preferred first. No pair needs numa itself: numactl does."""
 
-NAMES = ("jemalloc", "tcmalloc", "iomp5", "numactl")
+LIBRARY_NAMES = ("jemalloc", "tcmalloc", "iomp5", "numactl")
 """What `find` looks for."""
 
 APT = {
@@ -81,21 +81,21 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
 
 def missing(name: str, root: Path = Path("/")) -> Reason | None:
     """Why there is nothing that `find` returns; None if there is."""
-    if name not in NAMES and not os.path.isabs(name):
-        fix = f"name one of {', '.join(NAMES)}, or an absolute path"
+    if name not in LIBRARY_NAMES and not os.path.isabs(name):
+        fix = f"name one of {', '.join(LIBRARY_NAMES)}, or an absolute path"
         return Reason("needs.own", detail=f"no library is called {name!r}", fix=fix)
     if find(name, root):
         return None
     unusable = next(_libraries(name, root), None) if name != "numactl" else None
     if unusable:
         return Reason("needs.native-path", detail=str(unusable))
-    if name not in NAMES:
+    if name not in LIBRARY_NAMES:
         return Reason("needs.own", detail=f"{name} is no shared library for this processor", fix="name another")
     return Reason("needs.native", {"library": name if name == "numactl" else f"lib{name}"})
 
 
 def _libraries(name: str, root: Path) -> Iterator[Path]:
-    if name not in NAMES:
+    if name not in LIBRARY_NAMES:
         yield from filter(_fits, [Path(name)])
         return
     for folder in _folders(root):
@@ -135,8 +135,8 @@ def _elf_kind(path: Path) -> tuple[int, bytes] | None:
 def fetch(say: Callable[[str], None] = print) -> None:
     """Fetch what is missing into the cache folder, one line to `say` for each. Never raises for a
     missing network, package or permission: the line says what is missing, why, and the remedy."""
-    width = max(len(name) for name in NAMES)
-    for name in NAMES:
+    width = max(len(name) for name in LIBRARY_NAMES)
+    for name in LIBRARY_NAMES:
         say(f"  {name:<{width}}  {plain(_fetch_one(name))}")
 
 
@@ -267,7 +267,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["fetch"]:
         fetch()
     else:
-        for name in NAMES:
+        for name in LIBRARY_NAMES:
             reason = missing(name)
             print(f"  {name:<8}  {f'{reason.text}; {reason.remedy}' if reason else find(name)}")
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE, read
 
-FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve", "bf16")
+_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve", "bf16")
 """Processor features that torch's kernels differ by, as Linux names them; the last three are Arm's."""
 
 
@@ -26,12 +26,12 @@ def cpu_model(root: Path = ROOT) -> str:
 
 
 def cpu_flags(root: Path = ROOT) -> list[str] | str:
-    """Which of `FLAGS` the processor has."""
+    """Which of `_FLAGS` the processor has."""
     line = re.search(r"^(?:flags|Features)\s*:(.*)$", read(root / "proc/cpuinfo"), re.MULTILINE)
     if line is None:
         return UNAVAILABLE
     present = set(line[1].split())
-    return [flag for flag in FLAGS if flag in present]
+    return [flag for flag in _FLAGS if flag in present]
 
 
 def virtual(root: Path = ROOT) -> bool | str:

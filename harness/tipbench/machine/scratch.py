@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tipbench.machine.temporary import temporary_folder, writing_to
 
-LONGEST = 41
+LONGEST_FOLDER = 41
 """Characters of a temporary folder's path in which the Unix sockets of workers still fit. Of 104 at most,
 "/tipbench-1234567-12345678/tmp" takes 30, and "/pymp-12345678/listener-12345678" of multiprocessing 32."""
 
-LOCK = "lock"
+_LOCK = "lock"
 """Name of the file in a scratch folder that its process holds locked. A process id would not do: in containers that
 share the folder, it says nothing of the others' processes."""
 
@@ -35,7 +35,7 @@ class Scratch:
     def __init__(self) -> None:
         """Raises TemporaryFolderFull."""
         place = temporary_folder()
-        if len(str(place)) > LONGEST:
+        if len(str(place)) > LONGEST_FOLDER:
             place = Path("/tmp")
         for left in place.glob("tipbench-*-*"):
             with suppress(OSError), _locked(left):  # another user's, or in use: it stays
@@ -43,7 +43,7 @@ class Scratch:
         with writing_to(place):
             # Only once it is locked does it have a name by which others would remove it.
             unlocked = Path(tempfile.mkdtemp(prefix=f"tipbench.{os.getpid()}-", dir=place))
-            self._lock = os.open(unlocked / LOCK, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._lock = os.open(unlocked / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             self.path = unlocked.rename(unlocked.with_name(unlocked.name.replace(".", "-", 1)))
 
@@ -69,12 +69,12 @@ def _remove(folder: Path) -> None:
     it left a folder that no later process knew for one of ours. Raises OSError."""
     for attempt in range(ATTEMPTS):
         time.sleep(0.1 * attempt)
-        for inside in sorted(set(folder.iterdir()) - {folder / LOCK}):
+        for inside in sorted(set(folder.iterdir()) - {folder / _LOCK}):
             if inside.is_dir() and not inside.is_symlink():
                 shutil.rmtree(inside, ignore_errors=True)
             else:
                 inside.unlink(missing_ok=True)
-        if list(folder.iterdir()) == [folder / LOCK]:
+        if list(folder.iterdir()) == [folder / _LOCK]:
             shutil.rmtree(folder)
             return
 
@@ -86,7 +86,7 @@ def _locked(folder: Path) -> Iterator[None]:
     status = folder.lstat()
     if status.st_uid != os.geteuid():
         raise PermissionError
-    lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

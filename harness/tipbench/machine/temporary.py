@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tipbench.errors import UserError
 
-LEAST = 1 << 20
+_LEAST_ROOM = 1 << 20
 """Bytes that must fit into it. A run takes more, most of it for what torch.compile makes."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -33,7 +33,7 @@ def full(folder: Path) -> str:
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(LEAST))
+            file.write(bytes(_LEAST_ROOM))
     except OSError as error:
         if error.errno in NO_ROOM:
             ours = re.compile(r"tipbench-\d+-")

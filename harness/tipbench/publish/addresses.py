@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tipbench.publish.wiki import ROOT
+from tipbench.publish.wiki import ROOT_PAGE
 
-PAGE = re.compile(rf"({ROOT}(?:/[\w.+-]+)*)(?:#([\w%.-]*))?")
+PAGE = re.compile(rf"({ROOT_PAGE}(?:/[\w.+-]+)*)(?:#([\w%.-]*))?")
 FILE = re.compile(r"[\w.+-]+\.(?:png|svg)")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from tipbench.machine.describe import name as name_of
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS
 from tipbench.machine.proc import UNAVAILABLE
-from tipbench.publish.forms import compiler, hardware_name, number, version
+from tipbench.publish.forms import compiler_form, hardware_name, number, version_form
 from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice
@@ -31,7 +31,7 @@ OPTIONS = ("size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
 LONGEST_NAME = 60
 """Of a machine, as a part of a page's name."""
 
-CONTROLS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "OMP_NUM_THREADS", "PYTHONHASHSEED")
+_CONTROL = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 """What `tipbench.machine.controls` sets, or once set: all of them numbers."""
 
 
@@ -63,10 +63,10 @@ def allowed(run: Run, notices: Sequence[Notice] = ()) -> Allowed:
         Run(
             id=_id(run.id),
             started=_date(run.started),
-            suite=version(run.suite) or UNAVAILABLE,
+            suite=version_form(run.suite) or UNAVAILABLE,
             commit=run.commit if re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", run.commit) else UNAVAILABLE,
             machine=_machine(run.machine),
-            controls={name: value for name, value in run.controls.items() if name in CONTROLS and value.isdigit()},
+            controls={name: value for name, value in run.controls.items() if name in _CONTROL and value.isdigit()},
             options=_public({name: item for name, item in run.options.items() if name in OPTIONS}),
             planned=tuple(name for name in run.planned if name not in withheld),
             records=tuple(record for _, record in records if record is not None),
@@ -135,7 +135,7 @@ def _own(text: str) -> str:
 
 def _of_hardware(text: str) -> str:
     """A text of the suite's own, a version, a processor's or a card's name, or a compiler's; of others nothing."""
-    return _own(text) or version(text) or hardware_name(text) or compiler(text) or ""
+    return _own(text) or version_form(text) or hardware_name(text) or compiler_form(text) or ""
 
 
 def _public(value: Any, form: Callable[[str], str] = _own) -> Any:

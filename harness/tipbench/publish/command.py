@@ -11,8 +11,8 @@ from pathlib import Path
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.fleet import anonymous
 from tipbench.compare.fleet_page import markdown
-from tipbench.compare.inputs import LEAST, MOST
-from tipbench.compare.stored import Stored
+from tipbench.compare.inputs import LEAST_RUNS, MOST_RUNS
+from tipbench.compare.stored import StoredRun
 from tipbench.fleet import plan as plans
 from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
@@ -26,12 +26,12 @@ from tipbench.records.record import Run
 from tipbench.report.results import results as results_of
 from tipbench.tip.wording import lines_of, plain, plural
 
-TRIES = 3
+_TRIES = 3
 """Publications to one git wiki at the same time come one after the other."""
 
 
 @dataclass(frozen=True)
-class Options:
+class PublishOptions:
     """The options of the command.
 
     Attributes:
@@ -47,7 +47,7 @@ class Options:
     flavour: str = ""
 
 
-def begin(options: Options) -> int:
+def begin(options: PublishOptions) -> int:
     """Publish, or show what would be. Returns the exit code; raises WikiError and `store.StoreError`."""
     target = parse(options.to)
     fleets = [_of_fleet(file) for file in options.files if file.is_dir()]
@@ -61,7 +61,7 @@ def begin(options: Options) -> int:
             print(line)
         _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
         return 0
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(_TRIES)):
         try:
             written = send(wiki, to_send)
             break
@@ -120,7 +120,7 @@ def _of_fleet(folder: Path) -> Page:
     return Page(f"Fleet-{name}", markdown(fleet))
 
 
-def _stored_and_allowed(file: Path) -> Stored:
+def _stored_and_allowed(file: Path) -> StoredRun:
     run, notices = store.read(file)
     return _as_stored(_allowed(file, run, notices))
 
@@ -132,18 +132,18 @@ def _allowed(file: Path, run: Run, notices: Sequence[store.Notice]) -> Allowed:
 
 def _comparison(runs: Sequence[Allowed]) -> list[Page]:
     """The comparison of these runs, from two on."""
-    newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST]
-    if len(newest) < LEAST:
+    newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST_RUNS]
+    if len(newest) < LEAST_RUNS:
         return []
     stored = tuple(map(_as_stored, newest))
     notices = tuple(notice for each in stored for notice in each.notices)
     return [pages.of_comparison(Comparison(stored, notices))]
 
 
-def _as_stored(publication: Allowed) -> Stored:
+def _as_stored(publication: Allowed) -> StoredRun:
     run = publication.run
     notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in publication.notices)
-    return Stored(
+    return StoredRun(
         publication.folder / store.file_name(run),
         replace(run, records=()),
         len(run.records),

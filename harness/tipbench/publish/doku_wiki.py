@@ -11,7 +11,7 @@ from xml.parsers.expat import ExpatError
 
 from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
-from tipbench.publish.markup import converted
+from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
 from tipbench.tip.wording import plain
@@ -45,7 +45,7 @@ class DokuWiki:
         def address(path: str, anchor: str) -> str:
             return f":{_id(path)}{anchor and '#'}{anchor}"
 
-        return converted(page.text, "dokuwiki", Addresses(address, file))
+        return wiki_markup(page.text, "dokuwiki", Addresses(address, file))
 
     def read(self, path: str) -> str | None:
         return self._call(path, "wiki.getPage", _id(path)) or None

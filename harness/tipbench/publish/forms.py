@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-LARGEST = 2**63
+_LARGEST = 2**63
 """Numbers are stored in 64 bits with a sign."""
 
 VERSION = re.compile(r"(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:(?:a|b|rc|\.dev|\.post)\d{1,9})?)(\+.*|[-_~].*)?")
 LOCAL = re.compile(r"\+(?:cpu|cu\d{2,4}|rocm\d[\d.]{0,6}|xpu|git[0-9a-f]{4,12})")
 """A version's local part as torch's own builds write it. Somebody's own build may carry any name."""
 
-HARDWARE = re.compile(
+HARDWARE_NAME = re.compile(
     r"(\d+th Gen )?(Genuine )?(AMD|Intel|NVIDIA|Apple|Arm|ARM|Ampere|AWS|Neoverse|Cortex|Hygon|IBM|POWER|Kunpeng"
     r"|Fujitsu|Qualcomm|Loongson|Zhaoxin|QEMU|Common KVM|Tesla|Quadro|GeForce|TITAN)([ -]+(\d+\.\d+\w*|[\w+]+))*-*",
     re.ASCII,
@@ -23,18 +23,18 @@ HARDWARE = re.compile(
 """A name that begins with its maker's, or with a line of products: any chip of theirs, and no address or path. No text
 can be read in two ways, so that none takes long."""
 
-COMPILER = re.compile(
+_COMPILER = re.compile(
     r"(?:.* )?(g\+\+|c\+\+|clang\+\+|clang|gcc|icpx|icpc)(?:-\d+)?(?= )"
     r".*?(?<![\d.])(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]).*"
 )
 
 
 def number(value: Any) -> int | float | None:
-    fits = isinstance(value, int | float) and abs(value) < LARGEST
+    fits = isinstance(value, int | float) and abs(value) < _LARGEST
     return value if fits else None
 
 
-def version(text: str) -> str:
+def version_form(text: str) -> str:
     """A version without what a person's own build may have added to it; "" for what is none, such as an address."""
     parts = VERSION.fullmatch(text)
     if parts is None:
@@ -45,9 +45,9 @@ def version(text: str) -> str:
 
 def hardware_name(text: str) -> str:
     words = " ".join(re.sub(r"(?i)\((r|tm|c)\)|[®™@,]", " ", text[:100]).split())
-    return words if HARDWARE.fullmatch(words) else ""
+    return words if HARDWARE_NAME.fullmatch(words) else ""
 
 
-def compiler(text: str) -> str:
-    parts = COMPILER.fullmatch(text[:200])
+def compiler_form(text: str) -> str:
+    parts = _COMPILER.fullmatch(text[:200])
     return f"{parts[1]} {parts[2]}" if parts else ""

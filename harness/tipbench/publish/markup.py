@@ -13,7 +13,7 @@ from tipbench.tip.wording import plain
 MARKDOWN = "commonmark-raw_html+pipe_tables+gfm_auto_identifiers"
 
 
-def converted(markdown: str, kind: str, addresses: Addresses) -> str:
+def wiki_markup(markdown: str, kind: str, addresses: Addresses) -> str:
     """kind: "mediawiki" or "dokuwiki"."""
     # pandoc makes a macro of a block in a language, which a MediaWiki need not have.
     text = re.sub(r"^(`{3,})\w+$", r"\1", readdressed(markdown, addresses), flags=re.M)

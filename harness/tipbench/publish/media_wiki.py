@@ -16,7 +16,7 @@ from mwclient import errors
 
 from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
-from tipbench.publish.markup import converted
+from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
 from tipbench.tip.wording import plain
@@ -71,7 +71,7 @@ class MediaWiki:
         def address(path: str, anchor: str) -> str:
             return f"{path}{anchor and '#'}{anchor}"
 
-        text = converted(page.text, "mediawiki", Addresses(address, file))
+        text = wiki_markup(page.text, "mediawiki", Addresses(address, file))
         for name, content in page.files.items():
             if width := width_of(content):
                 text = text.replace(f"[[File:{file(name)}|", f"[[File:{file(name)}|{width}px|")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from tipbench import compare
 from tipbench.compare.comparison import Comparison
 from tipbench.publish.allowed import Allowed
-from tipbench.publish.wiki import ROOT, Page
+from tipbench.publish.wiki import ROOT_PAGE, Page
 from tipbench.records.store import file_name
 from tipbench.report.pages import Layout, pages
 from tipbench.report.results import results
@@ -21,7 +21,7 @@ def of_run(publication: Allowed) -> list[Page]:
     """The evidence of all tips in one page, then the answers, which link it."""
     from tipbench.report.figures.drawing import save
 
-    path = f"{ROOT}/{publication.run.machine['name']}/{file_name(publication.run)}"
+    path = f"{ROOT_PAGE}/{publication.run.machine['name']}/{file_name(publication.run)}"
     evidence = f"{path}/Evidence"
     made = pages(publication.run, results(publication.run), publication.notices, Layout("below/"))
     figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
@@ -31,7 +31,7 @@ def of_run(publication: Allowed) -> list[Page]:
 
 
 def of_comparison(comparison: Comparison) -> Page:
-    return Page(f"{ROOT}/Comparison", compare.markdown(comparison))
+    return Page(f"{ROOT_PAGE}/Comparison", compare.markdown(comparison))
 
 
 def _section(page: str) -> str:

@@ -11,7 +11,7 @@ from tipbench.tip.wording import lines_of
 
 
 @dataclass(frozen=True)
-class Change:
+class PageChange:
     """What is to be written to one page: the whole of its text, with the mark, and its files by name."""
 
     path: str
@@ -19,7 +19,7 @@ class Change:
     files: Mapping[str, bytes]
 
 
-def plan(wiki: Wiki, pages: Sequence[Page]) -> list[Change]:
+def plan(wiki: Wiki, pages: Sequence[Page]) -> list[PageChange]:
     """What is to be written now. Raises WikiError where a page is not ours."""
     changes = []
     for page in pages:
@@ -35,7 +35,7 @@ def plan(wiki: Wiki, pages: Sequence[Page]) -> list[Change]:
                 "or delete it, then publish again; a page of your own can link to those of tipbench"
             )
         if not there.startswith(mark):
-            changes.append(Change(page.path, f"{mark}\n\n{text}\n", page.files))
+            changes.append(PageChange(page.path, f"{mark}\n\n{text}\n", page.files))
     return changes
 
 
@@ -52,7 +52,7 @@ def send(wiki: Wiki, pages: Sequence[Page]) -> list[str]:
     return [change.path for change in changes]
 
 
-def preview(changes: Sequence[Change]) -> Iterator[str]:
+def preview(changes: Sequence[PageChange]) -> Iterator[str]:
     """Exactly what would be sent, line by line: each page, and its files by name and size."""
     for change in changes:
         yield f"==== {change.path}"

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tipbench.errors import UserError
 
-ROOT = "Benchmarks"
+ROOT_PAGE = "Benchmarks"
 """What the paths of all pages of runs begin with."""
 
 SUMMARY = "Published by tipbench"

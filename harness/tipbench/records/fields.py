@@ -100,7 +100,7 @@ class StoredTip(TypedDict):
     evidence: NotRequired[str]
 
 
-class Mechanism(TypedDict, total=False):
+class MechanismFields(TypedDict, total=False):
     """The fields of a mechanism without its two counts, which may be of any type."""
 
     what: str

@@ -99,7 +99,7 @@ TWICE = "in the file a second time; what it holds counts once"
 
 
 @dataclass
-class Stored:
+class StoredPair:
     """What a file holds of one pair on one device.
 
     Attributes:
@@ -115,7 +115,7 @@ class Stored:
     memories: int = 0
 
 
-def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str, Any]], Stored]:
+def new_lines(run: str, record: Record, before: StoredPair | None) -> tuple[list[dict[str, Any]], StoredPair]:
     """(The lines to write for a record, what the file holds of the pair afterwards). before: what it holds now."""
     if before is not None and record == before.record:
         return [], before
@@ -124,7 +124,7 @@ def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str
         begun = asdict(replace(record, steps=0, launches=()))
         del begun["steps"], begun["launches"]
         lines = [_line("pair", run, record, version, record=begun)]
-        stored = Stored(replace(record, launches=(), steps=0), version)
+        stored = StoredPair(replace(record, launches=(), steps=0), version)
     else:
         lines, stored = [], replace(before)
     for launch in record.launches[len(stored.record.launches) :]:
@@ -140,7 +140,7 @@ def news(run: str, record: Record, before: Stored | None) -> tuple[list[dict[str
     return lines, stored
 
 
-def _continues(record: Record, before: Stored) -> bool:
+def _continues(record: Record, before: StoredPair) -> bool:
     """Whether a record equals what the file holds, apart from further launches and its memory."""
     earlier = before.record
     return (
@@ -166,7 +166,7 @@ class LinesOfRun:
     def __init__(self, run: str) -> None:
         self.run = run
         self.sessions: list[SessionLine] = []
-        self.stored: dict[PairKey, Stored] = {}
+        self.stored: dict[PairKey, StoredPair] = {}
 
     def add(self, data: Mapping[str, Any]) -> str:
         """Add a parsed line. Returns what is to be said of it. Raises MalformedRecord for one that cannot be used."""
@@ -183,17 +183,17 @@ class LinesOfRun:
             raise MalformedRecord("the line that begins its pair is missing")
         return _continue(stored, line) if line.version == stored.version else ""
 
-    def _begin(self, line: PairLine, before: Stored | None) -> str:
+    def _begin(self, line: PairLine, before: StoredPair | None) -> str:
         line.record.check()
         if before and line.version <= before.version:
             return TWICE
         self.stored.pop(line.of, None)
-        self.stored[line.of] = Stored(line.record, line.version)
+        self.stored[line.of] = StoredPair(line.record, line.version)
         anew = before is not None and before.record.launches and line.record.outcome == "measured"
         return f"{line.pair} was begun anew; what was timed before is not used" if anew else ""
 
 
-def _continue(stored: Stored, line: LaunchLine | MemoryLine) -> str:
+def _continue(stored: StoredPair, line: LaunchLine | MemoryLine) -> str:
     longer: dict[str, Any]
     if isinstance(line, LaunchLine):
         check_launch(line.launch, stored.record.info)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tipbench.records.store import RUN_FILES, StoreError
 
-REFERENCE = "reference"
+_REFERENCE = "reference"
 """Folder within that of results; in it, reference runs lie by machine as all runs do."""
 
 
 def is_reference(file: Path) -> bool:
     """Whether a results file is a reference run: measured by whoever maintains the repository, never by its reader."""
-    return file.absolute().parent.parent.name == REFERENCE
+    return file.absolute().parent.parent.name == _REFERENCE
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -23,7 +23,7 @@ def newest_first(folder: Path) -> list[Path]:
 def newest(folder: Path) -> Path:
     """The results file under `folder` that was written last; reference runs are not looked at. Raises StoreError where
     there is none."""
-    reference = folder / REFERENCE
+    reference = folder / _REFERENCE
     for file in newest_first(folder):
         if not file.is_relative_to(reference):
             return file

@@ -10,7 +10,7 @@ from tipbench.records.fields import (
     Count,
     Equality,
     MalformedRecord,
-    Mechanism,
+    MechanismFields,
     Number,
     Positive,
     Ratio,
@@ -24,7 +24,7 @@ from tipbench.tip.reason import Reason
 
 Outcome = Literal["measured", "skipped", "failed"]
 
-PHASES = LOADING, *_ = ("loading", "forward", "backward", "optimizer")
+PHASES = LOADING, FORWARD, BACKWARD, OPTIMIZER = ("loading", "forward", "backward", "optimizer")
 """The phases of a job's step, in order."""
 
 
@@ -266,7 +266,7 @@ class Record(_Explained):
 def check_variants(variants: Mapping[str, VariantRecord]) -> None:
     """Raise MalformedRecord for a field of another type."""
     for name, variant in variants.items():
-        converted(variant.mechanism, Mechanism, f"variants.{name}.mechanism")
+        converted(variant.mechanism, MechanismFields, f"variants.{name}.mechanism")
         converted(variant.equal, Equality, f"variants.{name}.equal")
 
 

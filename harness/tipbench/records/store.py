@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from tipbench.errors import UserError
 from tipbench.records.fields import Header, MalformedRecord, converted
 from tipbench.records.json_line import parsed, written
-from tipbench.records.lines import LinesOfRun, PairKey, Stored, news
+from tipbench.records.lines import LinesOfRun, PairKey, StoredPair, new_lines
 from tipbench.records.record import Record, Run
 from tipbench.tip.reason import printable
 
@@ -94,7 +94,7 @@ class Writer:
     path: Path
     run: str
     descriptor: int
-    stored: dict[PairKey, Stored] = field(default_factory=dict)
+    stored: dict[PairKey, StoredPair] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
 
     @property
@@ -110,7 +110,7 @@ class Writer:
         """Write whatever of a record the file lacks: its last launch, its memory, or all of it. Return once it is on
         the disk. Raises StoreError."""
         key = record.name, record.info.device
-        lines, stored = news(self.run, record, self.stored.get(key))
+        lines, stored = new_lines(self.run, record, self.stored.get(key))
         if not lines:
             return
         self._put(lines, record.name)
@@ -235,7 +235,7 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
     return run, notices
 
 
-def _read(path: Path) -> tuple[Run, dict[PairKey, Stored], list[Notice]]:
+def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
     try:
         with opened(path) as file:
             lines = file.read().split(b"\n")

@@ -22,7 +22,7 @@ from tipbench.tip.wording import plain
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
 
-__all__ = ["FORMATS", "ReportError", "news", "one_liners", "render", "write"]
+__all__ = ["RENDERERS", "ReportError", "news", "one_liners", "render", "write"]
 
 
 def _pages(run: Run, notices: Sequence[Notice], below: str | None = None, home: str = "") -> Pages:
@@ -44,7 +44,7 @@ def _html(run: Run, notices: Sequence[Notice]) -> str:
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
-FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
+RENDERERS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
     "md": _markdown,
     "html": _html,
     "json": as_json.render,
@@ -53,8 +53,8 @@ FORMATS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
 
 
 def render(run: Run, notices: Sequence[Notice], format: str) -> bytes:
-    """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in FORMATS."""
-    return FORMATS[format](run, notices).encode("utf-8", "replace")
+    """The report's bytes, in UTF-8, with figures in HTML only. Raises KeyError for a format not in RENDERERS."""
+    return RENDERERS[format](run, notices).encode("utf-8", "replace")
 
 
 def write(
@@ -76,7 +76,7 @@ def write(
     if format != "md":
         write_file(path, render(run, notices, format))
         return path
-    from tipbench.report.figures.drawing import FORMATS as PICTURES
+    from tipbench.report.figures.drawing import FIGURE_FORMATS as PICTURES
     from tipbench.report.figures.drawing import save
 
     made = _pages(run, notices, f"{path.stem}/", f"../{path.name}")
@@ -90,7 +90,7 @@ def write(
     return path
 
 
-MOST = 18
+_ANSWER_LINES = 18
 """Answers with a line of their own on a terminal."""
 
 
@@ -108,10 +108,10 @@ def news() -> Callable[[Run], list[str]]:
 
 
 def one_liners(run: Run) -> list[str]:
-    """One line of plain text an answer, those that ask for action first; of more than MOST answers those that do not
-    in a line a kind."""
+    """One line of plain text an answer, those that ask for action first; of more than _ANSWER_LINES answers those that
+    do not in a line a kind."""
     made = answers(results(run))
-    shown = made if len(made) <= MOST else [answer for answer in made if answer.kind in ACTS][:MOST]
+    shown = made if len(made) <= _ANSWER_LINES else [answer for answer in made if answer.kind in ACTS][:_ANSWER_LINES]
     lines = [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.in_words)}" for answer in shown]
     for of in dict.fromkeys(answer.kind for answer in made if answer not in shown):
         tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == of and answer not in shown)

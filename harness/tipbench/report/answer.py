@@ -34,7 +34,7 @@ from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import MEMORY_KINDS, Key, Result
-from tipbench.report.ways import Way, lead_of, named, ways_of
+from tipbench.report.ways import WayEffect, lead_of, named, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
 from tipbench.tip.wording import job_words, seconds, size
 
@@ -78,7 +78,7 @@ class Answer:
     price: str = ""
     brings: float = 0.0
     sessions: int = 1
-    ways: tuple[Way, ...] = ()
+    ways: tuple[WayEffect, ...] = ()
     remarks: tuple[str, ...] = ()
     rival: str = ""
 
@@ -88,7 +88,7 @@ class Answer:
         return self.ways[0].gains if self.ways else ()
 
     @property
-    def others(self) -> list[Way]:
+    def others(self) -> list[WayEffect]:
         """Further ways that pay; of values of one setting the answer names the best alone."""
         setting, is_value, _ = self.ways[0].name.partition("=") if self.ways else ("", "", "")
         values = f"{setting}{is_value}" if is_value else None
@@ -96,7 +96,7 @@ class Answer:
         return [way for way in ways if values is None or not way.name.startswith(values)]
 
     @property
-    def harmful(self) -> list[Way]:
+    def harmful(self) -> list[WayEffect]:
         """Ways that cost time or memory and bring none; of a tip that is not to be followed all others."""
         return [way for way in self.ways[self.kind == DO_NOT :] if way.kind == DO_NOT and way.name]
 

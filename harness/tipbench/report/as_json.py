@@ -64,8 +64,7 @@ from tipbench.records.store import Notice
 from tipbench.report.answer import Answer, answers
 from tipbench.report.result import Result
 from tipbench.report.results import counts, results
-
-SIDES = ("baseline", "variant")
+from tipbench.report.table import SIDES
 
 ANSWER = "tip title workload kind answer when do gain against price sessions"
 

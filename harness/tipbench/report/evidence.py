@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
-from tipbench.report.result import Result, promise_kept
+from tipbench.report.result import Result, meets_claim
 from tipbench.report.trained import in_full
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import equal_work, percent, size, value
 
-GPU_READINGS = {
+_GPU_READINGS = {
     "sm_mhz": ("SM clock", 1, "MHz"),
     "memory_mhz": ("memory clock", 1, "MHz"),
     "celsius": ("temperature", 1, "C"),
@@ -20,14 +20,14 @@ GPU_READINGS = {
 }
 """By reading of the results table: name, how many of it make one unit, unit."""
 
-LIMITS = {
+_LIMITS = {
     "flops": "rate of a float32 matrix product ({:,.0f} GFLOP/s)",
     "bytes": "rate of copying ({:,.1f} GB/s, read and written)",
 }
 """By kind of work: what it is a share of; the figure is the machine's rate."""
 
 
-def facts(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[str]:
+def evidence_lines(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[str]:
     """rows: all of one tip, in the order of the results table. kinds: of its answers."""
     tip = rows[0]
     return [
@@ -63,7 +63,7 @@ def _broken_promise(rows: Sequence[Result], kinds: Collection[str]) -> list[str]
     the tip. A time without a verdict is not held against a promise."""
     broken: dict[str, bool] = {}
     for row in rows:
-        outcome = promise_kept(row)
+        outcome = meets_claim(row)
         if outcome or (outcome is False and (row.verdict != "inconclusive" or row.claim == Claim.LEANER)):
             broken[row.pair] = broken.get(row.pair, True) and not outcome
     pairs = [pair for pair, is_broken in broken.items() if is_broken]
@@ -102,7 +102,7 @@ def _mechanism(row: Result) -> dict[str, str]:
 
 def _limit_shares(row: Result) -> dict[str, str]:
     return {
-        LIMITS[kind].format(share.rate / 1e9): f"{percent(share.baseline)} -> {percent(share.variant)}"
+        _LIMITS[kind].format(share.rate / 1e9): f"{percent(share.baseline)} -> {percent(share.variant)}"
         for kind, share in row.limits.items()
     }
 
@@ -112,7 +112,7 @@ def _gpu(row: Result) -> str:
     if not row.gpu:
         return ""
     readings = []
-    for reading, (name, scale, unit) in GPU_READINGS.items():
+    for reading, (name, scale, unit) in _GPU_READINGS.items():
         sides = row.gpu.get(reading)
         shown = " -> ".join(f"{side / scale:.4g}" for side in sides) if sides else ""
         readings.append(f"{name} {shown} {unit}" if shown else f"{name} unavailable")

@@ -21,9 +21,9 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.price import LIVE_MARGIN, NOT_MEASURED
-from tipbench.report.questions import COLUMNS, Line, questions
+from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
 from tipbench.report.result import Result
-from tipbench.report.ways import Way
+from tipbench.report.ways import WayEffect
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, job_words, seconds
@@ -31,7 +31,7 @@ from tipbench.tip.wording import change, job_words, seconds
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
 
-MOST = 15
+_TABLE_ROWS = 15
 """Rows of the table."""
 
 SHOWN = 5
@@ -51,7 +51,7 @@ Group = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What a change brings in one kind of work. strong: the number, if it is a gain; rest: what follows it."""
 
     strong: str = ""
@@ -75,15 +75,15 @@ class Row:
     grade: str
     title: str
     address: str
-    cells: tuple[Cell, ...]
-    memory: Cell
+    cells: tuple[TableCell, ...]
+    memory: TableCell
     only_if: str
     whole: str
     rivals: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeText:
     """How to make a change, and what it brings.
 
     Attributes:
@@ -120,14 +120,14 @@ class Front:
     summary: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeText, ...]
     further: tuple[Row, ...]
-    conditions: tuple[Line, ...]
-    questions: tuple[Line, ...]
+    conditions: tuple[TipLine, ...]
+    questions: tuple[TipLine, ...]
     little: Group
-    open: tuple[Line, ...]
-    recipes: tuple[Line, ...]
-    avoid: tuple[Line, ...]
+    open: tuple[TipLine, ...]
+    recipes: tuple[TipLine, ...]
+    avoid: tuple[TipLine, ...]
     together: tuple[str, ...]
     impossible: Group
 
@@ -142,26 +142,28 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
     graded = [(grade, answers) for answers in of_tip.values() if (grade := _grade(answers))]
     # What guides name first comes first, then what brings most.
     graded.sort(key=lambda of: (GRADES.index(of[0]), of[1][0].tip not in FOREMOST, -max(a.brings for a in of[1])))
-    shown = [workload for workload in COLUMNS if any(a.workload == workload for _, answers in graded for a in answers)]
+    shown = [
+        workload for workload in WORK_COLUMNS if any(a.workload == workload for _, answers in graded for a in answers)
+    ]
     rows = [_row(grade, answers, shown, address) for grade, answers in graded]
     little = [answer for answer in timed if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT, UNCLEAR, IMPOSSIBLE)]
     return Front(
         summary=_summary(made, rows),
-        columns=tuple(COLUMNS[workload] for workload in shown),
-        rows=tuple(rows[:MOST]),
+        columns=tuple(WORK_COLUMNS[workload] for workload in shown),
+        rows=tuple(rows[:_TABLE_ROWS]),
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
-        further=tuple(rows[MOST:]),
+        further=tuple(rows[_TABLE_ROWS:]),
         conditions=tuple(
-            Line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
+            TipLine(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
             for row in rows[SHOWN:]
             if row.whole != row.only_if or row.rivals
         ),
         questions=tuple(questions(made, address)),
         little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
-        recipes=tuple(Line(a.title, address(a.tip), a.answer, tuple(_gains(a.gains))) for a in recipes),
-        avoid=tuple(Line(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
-        together=tuple(f"{COLUMNS[workload]}: {words}" for workload, words in together.items()),
+        recipes=tuple(TipLine(a.title, address(a.tip), a.answer, tuple(_gains(a.gains))) for a in recipes),
+        avoid=tuple(TipLine(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
+        together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
             # The tip's page has all of its reasons.
             (re.split(r"; | \(remedy", answer.gain)[0], answer.tip, address(answer.tip))
@@ -188,7 +190,7 @@ def _is_sure(answer: Answer) -> bool:
 
 def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: Callable[[str], str]) -> Row:
     by_workload = {answer.workload: answer for answer in answers}
-    cells = tuple(_cell(by_workload[workload]) if workload in by_workload else Cell() for workload in shown)
+    cells = tuple(_cell(by_workload[workload]) if workload in by_workload else TableCell() for workload in shown)
     about = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)] or answers
     when = next((answer.when for answer in about if answer.when), "")
     first = about[0]
@@ -198,15 +200,15 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, rivals)
 
 
-def _cell(answer: Answer) -> Cell:
+def _cell(answer: Answer) -> TableCell:
     gains = [gain for gain in answer.gains if gain.effect.mean is not None]
     if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or not gains:
-        return Cell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
+        return TableCell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
     rows = [gain.effect.row for gain in gains]
     if answer.claim == Claim.LEANER:
-        return Cell(rest=_time_of(rows))
+        return TableCell(rest=_time_of(rows))
     if answer.claim == Claim.SOONER and rows[0].one_off_sides:
-        return Cell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
+        return TableCell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
     if answer.kind in (USE, USE_IF):
         gains = [gain for gain in gains if gain.state == "gain"]
     means = [gain.effect.mean for gain in gains if gain.effect.mean]
@@ -215,7 +217,7 @@ def _cell(answer: Answer) -> Cell:
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
     brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
-    return Cell(rest=f"costs: {number}") if answer.kind == DO_NOT else Cell(number, brackets)
+    return TableCell(rest=f"costs: {number}") if answer.kind == DO_NOT else TableCell(number, brackets)
 
 
 def _alike(*ratios: float) -> list[str]:
@@ -235,17 +237,17 @@ def _time_of(rows: Sequence[Result]) -> str:
     return f"takes {most}x as long" if least == most else f"takes {least}x to {most}x as long"
 
 
-def _memory(answers: Iterable[Answer]) -> Cell:
+def _memory(answers: Iterable[Answer]) -> TableCell:
     jobs = [(answer.claim, gain.effect.row.memory_sides) for answer in answers for gain in answer.gains]
     changes = [(claim, sides) for claim, sides in jobs if sides and all(sides)]
     if not changes:
-        return Cell()
+        return TableCell()
     changes.sort(key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
     (_, least), (claim, most) = changes[0], changes[-1]
     if abs(most[1] / most[0] - 1) < LIVE_MARGIN:
-        return Cell(rest="same")
+        return TableCell(rest="same")
     words = " to ".join(dict.fromkeys([change(*least), change(*most)]))
-    return Cell(words) if claim == Claim.LEANER else Cell(rest=words)
+    return TableCell(words) if claim == Claim.LEANER else TableCell(rest=words)
 
 
 def _short(when: str) -> str:
@@ -254,17 +256,17 @@ def _short(when: str) -> str:
     return f"{shorten(re.split(r'[:,(]', when)[0], LONG_CONDITION, placeholder='')} ..."
 
 
-def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> Change:
+def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeText:
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
     code = tuple(dict.fromkeys(answer.do for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE))
     facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1)]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
-    return Change(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
+    return ChangeText(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
 
 
 def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
-    where = f" in {COLUMNS[answer.workload]}" if is_one_of_several else ""
+    where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
     yield from _gains(answer.gains)
@@ -287,21 +289,21 @@ def _gains(gains: Iterable[Gain]) -> Iterator[str]:
 
 def _little(answer: Answer) -> str:
     operations = f": {'; '.join(_gains(answer.gains))}" if answer.kind == ALONE else ""
-    return f"{answer.answer} in {COLUMNS[answer.workload]}{operations}"
+    return f"{answer.answer} in {WORK_COLUMNS[answer.workload]}{operations}"
 
 
-def _open(answer: Answer, address: str) -> Line:
+def _open(answer: Answer, address: str) -> TipLine:
     below = tuple([*_gains(answer.gains), *answer.remarks] or [answer.gain])
-    return Line(answer.title, address, COLUMNS[answer.workload], below)
+    return TipLine(answer.title, address, WORK_COLUMNS[answer.workload], below)
 
 
-def _to_avoid(answer: Answer) -> list[Way]:
+def _to_avoid(answer: Answer) -> list[WayEffect]:
     if answer.workload == OPERATIONS:
         return []
     return [way for way in answer.ways if way.kind == DO_NOT] if answer.kind == DO_NOT else answer.harmful
 
 
-def _avoided(way: Way) -> str:
+def _avoided(way: WayEffect) -> str:
     costs = next(gain for gain in way.gains if gain.state == "loss")
     return f"{way.name or 'as the guide words it'}: {next(_gains([costs]))}"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tipbench.machine.controls import HEAP, HEAP_BEFORE, kept_heap
+from tipbench.machine.controls import HEAP, HEAP_BEFORE, controls_heap
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, of_part
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
@@ -36,7 +36,7 @@ MEMORY_SLACK = 0.03
 ESSENTIAL = ("cpu", "memory_bytes")
 """Hardware is never called the same where one of these is unknown."""
 
-CONTROL, CARD = "control ", "gpu "
+CONTROL_PREFIX, CARD = "control ", "gpu "
 """How the name of a field begins that is one of `Run.controls`, or one of the cards."""
 
 Facts = Mapping[tuple[str, str], Any]
@@ -49,7 +49,7 @@ class Difference:
 
     Attributes:
         part: hardware, state, software, suite, code or options.
-        field: its name, with `CONTROL` or `CARD` before that of a control or of the cards.
+        field: its name, with `CONTROL_PREFIX` or `CARD` before that of a control or of the cards.
         left: its value in the first run.
         right: its value in the second run.
     """
@@ -107,7 +107,7 @@ def grade(left: Facts, right: Facts) -> Grade:
     differing, unknown = [], []
     for place in dict.fromkeys([*left, *right]):
         part, field = place
-        if not field.startswith(CONTROL) and (place not in left or place not in right):
+        if not field.startswith(CONTROL_PREFIX) and (place not in left or place not in right):
             continue  # cards that only one has, which `gpus` shows; sizes, which older runs lack
         values = left.get(place, NOT_SET), right.get(place, NOT_SET)
         difference = Difference(part, field, *values)
@@ -140,12 +140,12 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         for field in of_part(part, MACHINE_FIELDS):
             yield (part, field), run.machine.get(field, NOT_RECORDED)
     yield from _cards(run.machine)
-    kept = kept_heap(run.controls, str(run.machine.get("libc")))
+    kept = controls_heap(run.controls, str(run.machine.get("libc")))
     if kept:  # which older runs set in another way
-        yield ("state", f"{CONTROL}heap"), "kept by glibc"
+        yield ("state", f"{CONTROL_PREFIX}heap"), "kept by glibc"
     for name in sorted(run.controls):
         if not (kept and name in {**HEAP, **HEAP_BEFORE}):
-            yield ("state", f"{CONTROL}{name}"), run.controls[name]
+            yield ("state", f"{CONTROL_PREFIX}{name}"), run.controls[name]
     yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
     if "size" in run.options:  # older runs knew one size alone
         yield ("options", "size"), run.options["size"]
@@ -169,7 +169,7 @@ def is_unknown(value: Any) -> bool:
 
 
 def shown(field: str, value: Any) -> str:
-    """A field's value as a person reads it. field: its name, with `CARD` before it where it is one of the cards."""
+    """A field's value as a person reads it. field: its name, after `CARD` where it is one of the cards."""
     fields, name = (CARD_FIELDS, field.removeprefix(CARD)) if field.startswith(CARD) else (MACHINE_FIELDS, field)
     return _in_bytes(value) if name in fields and fields[name].in_bytes else as_text(value)
 

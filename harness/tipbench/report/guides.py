@@ -12,7 +12,7 @@ from tipbench.report.answer import answers
 from tipbench.report.price import more_memory
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.tip.guide import ITEMS, Item, Sentence
+from tipbench.tip.guide import ITEMS, GuideSentence, Item
 from tipbench.tip.pair import Claim
 
 
@@ -49,7 +49,7 @@ def _by_name(rows: Sequence[Result]) -> dict[str, list[Result]]:
     return names
 
 
-def _results(sentence: Sentence, by_name: Mapping[str, Sequence[Result]]) -> list[str]:
+def _results(sentence: GuideSentence, by_name: Mapping[str, Sequence[Result]]) -> list[str]:
     tried = [result for name in sentence.tried for result in by_name.get(name, [None])]
     return list(dict.fromkeys(_words(sentence.claim, result) for result in tried))
 

@@ -27,7 +27,7 @@ from markupsafe import Markup, escape
 from tipbench.report.markdown import TEMPLATES
 from tipbench.report.palette import PALETTE
 
-KINDS = {
+CLASSES = {
     "faster": "good",
     "sure": "good",
     "likely": "good",
@@ -191,7 +191,7 @@ def _describe_cells(table: Token, tokens: Sequence[Token]) -> None:
             kind = _kind(inline)
             if kind:
                 token.attrSet("data-kind", kind)
-                token.attrJoin("class", KINDS[kind])
+                token.attrJoin("class", CLASSES[kind])
         elif token.type == "tr_close":
             contents = [content for _, content in row]
             repeated = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(above, contents, strict=False)))
@@ -202,12 +202,12 @@ def _describe_cells(table: Token, tokens: Sequence[Token]) -> None:
 
 
 def _kind(inline: Token) -> str:
-    """The longest of KINDS that the cell's first words in bold begin with."""
+    """The longest of CLASSES that the cell's first words in bold begin with."""
     children = inline.children or []
     bold = [child.type for child in children[:2]] == ["text", "strong_open"] and not children[0].content
     first = children[2].content if bold and len(children) > 2 else ""
     return max(
-        (kind for kind in KINDS if first == kind or first.startswith((f"{kind} ", f"{kind}:"))), key=len, default=""
+        (kind for kind in CLASSES if first == kind or first.startswith((f"{kind} ", f"{kind}:"))), key=len, default=""
     )
 
 

@@ -11,7 +11,7 @@ from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.report.grade import shown
 from tipbench.tip.wording import plural, size
 
-UNKNOWN = (UNAVAILABLE, DENIED)
+_UNKNOWN = (UNAVAILABLE, DENIED)
 
 
 def machine_words(machine: Mapping[str, Any]) -> str:
@@ -20,7 +20,7 @@ def machine_words(machine: Mapping[str, Any]) -> str:
     if not isinstance(cpu, str) or not isinstance(cores, int) or not isinstance(memory, int):
         return str(machine.get("name") or "an unnamed machine")
     march = machine.get("microarchitecture")
-    is_named = isinstance(march, str) and march not in ("", *UNKNOWN)
+    is_named = isinstance(march, str) and march not in ("", *_UNKNOWN)
     kind = f" ({re.sub(r'^zen(?=[0-9])', 'Zen ', str(march))})" if is_named else ""
     return ", ".join([f"{cpu}{kind}", plural(cores, "core"), size(memory), *_gpus(machine)])
 
@@ -55,7 +55,7 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
             if machine.get(name)
         ],
     }
-    facts = {label: [str(part) for part in listed if part and part not in UNKNOWN] for label, listed in parts.items()}
+    facts = {label: [str(part) for part in listed if part and part not in _UNKNOWN] for label, listed in parts.items()}
     return [f"{label}: {', '.join(listed)}." for label, listed in facts.items() if listed]
 
 

@@ -29,12 +29,12 @@ NOTHING = Markup("-")
 def render(template: str, **context: Any) -> str:
     """The page that a template of `pages/` makes of the context. Raises jinja2.TemplateError, and TypeError for a float
     that is inserted without a filter."""
-    text = environment().get_template(template).render(context)
+    text = template_environment().get_template(template).render(context)
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
 @cache
-def environment() -> jinja2.Environment:
+def template_environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,  # so that macros return Markup, which `safe` leaves alone
@@ -113,10 +113,10 @@ def code_lines(foreign: object) -> Markup:
 def prose(foreign: str) -> Markup:
     """Text in which code stands between backticks, in a table too."""
     parts = foreign.split("`")
-    return Markup("").join(code_cell(part) if odd % 2 else _kept_apart(part) for odd, part in enumerate(parts))
+    return Markup("").join(code_cell(part) if odd % 2 else _with_its_blanks(part) for odd, part in enumerate(parts))
 
 
-def _kept_apart(part: str) -> Markup:
+def _with_its_blanks(part: str) -> Markup:
     """Escaped, with the blanks at its ends, which part it from code beside it."""
     before, after = (" " * part[end : end + 1 or None].isspace() for end in (0, -1))
     return Markup(f"{before}{text(part)}{after}" if part.strip() else " " * bool(part))

@@ -10,13 +10,13 @@ from functools import cached_property
 from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
 from tipbench.report.trained import trained
 from tipbench.tip.pair import Claim
-from tipbench.verdict.pooling import SURE, TIMES, Spread, State, pooled, state
+from tipbench.verdict.pooling import LEAST_PROBABILITY, TIMES, Spread, State, pooled, state
 from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import better_score, product
 
 CERTAIN = 0.995
-"""Probability of a gain from which on it is called sure; from `SURE` on it is likely."""
+"""Probability of a gain from which on it is called sure; from `LEAST_PROBABILITY` on it is likely."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Effect:
         (harness/decisions.md, "When a job may cost")."""
         if self.state.word == "within" and self.state.bound <= math.expm1(BOUND):
             return False
-        return self.mean is None or self.mean.above(-self.measure.margin) < SURE
+        return self.mean is None or self.mean.above(-self.measure.margin) < LEAST_PROBABILITY
 
 
 def effects(rows: Sequence[Result]) -> dict[Key, Effect]:

@@ -16,13 +16,13 @@ from itertools import count
 from pathlib import PurePath
 from typing import Any
 
-from tipbench.machine.controls import kept_heap
+from tipbench.machine.controls import controls_heap
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
 from tipbench.report.answer import answers, together
-from tipbench.report.evidence import facts, reason
+from tipbench.report.evidence import evidence_lines, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.front import front
@@ -38,7 +38,7 @@ from tipbench.verdict.rules import AT_MOST
 WHOLE_RUN = "the-run"
 """The name of the page that belongs to no tip. No tip's page is called so."""
 
-VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
+_VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skipped", "failed")
 
 PEAKS = {**MEMORY_KINDS, "resident_peak": "resident", "tree": "all processes"}
 """By kind of memory, its name."""
@@ -156,7 +156,7 @@ def _run(run: Run) -> dict[str, Any]:
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
-        "kept_heap": kept_heap(run.controls, str(run.machine.get("libc"))),
+        "controls_heap": controls_heap(run.controls, str(run.machine.get("libc"))),
         "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
@@ -250,7 +250,7 @@ def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, 
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
-        "facts": facts(rows, kinds),
+        "facts": evidence_lines(rows, kinds),
         "files": list(dict.fromkeys(PurePath(row.file).name for row in rows)),
         "commands": [_command(run, name) for name in pairs],
     }
@@ -335,6 +335,6 @@ def _whole_run(results: Sequence[Result], controls: Sequence[Result]) -> dict[st
     verdicts = Counter(result.verdict for result in results)
     return {
         "comparisons": len(results),
-        "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict]],
+        "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict]],
         "controls": [_cells(control) for control in controls],
     }

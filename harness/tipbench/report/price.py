@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tipbench.report.result import MEMORY_MARGIN, Result
-from tipbench.report.trained import score_kept, trained
+from tipbench.report.trained import price_in_score, trained
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
@@ -25,9 +25,9 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     """jobs: the results of one way in its whole jobs. trainings: results whose whole trainings are of the same tip."""
     parts = [*_time(jobs), *_memory(jobs), *_once(jobs)]
     parts += dict.fromkeys(
-        f"{score_kept(counted)}{'' if result in jobs else f' in {result.pair}'}"
+        f"{price_in_score(counted)}{'' if result in jobs else f' in {result.pair}'}"
         for result in trainings
-        if (counted := trained(result)) and score_kept(counted)
+        if (counted := trained(result)) and price_in_score(counted)
     )
     status = jobs[0].status
     parts += [status] if status not in ("", "current") and not status.startswith("default now") else []

@@ -22,7 +22,7 @@ from tipbench.report.answer_kinds import (
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, job_words, percent
 
-COLUMNS = {
+WORK_COLUMNS = {
     TRAINING: "training",
     INFERENCE: "inference",
     ONE_GPU: "one GPU",
@@ -50,7 +50,7 @@ CHANGES_RESULTS, SAVES_MEMORY = "Does bfloat16 change my results?", "What saves 
 
 
 @dataclass(frozen=True)
-class Line:
+class TipLine:
     """A tip in one line, with lines below it."""
 
     title: str
@@ -63,7 +63,7 @@ SHORT = 110
 """Most characters of an answer in one line."""
 
 
-def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[Line]:
+def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
     """A line a question. Of a tip that this machine cannot try nothing is asked."""
     unknown: dict[str, tuple[str, ...]] = {}
     impossible = {answer.tip for answer in made if answer.kind == IMPOSSIBLE}
@@ -78,24 +78,24 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         errors = equal.get("error"), equal.get("baseline_error")
         if isinstance(errors[0], float) and isinstance(errors[1], float):
             words = f"outputs of {job} are {percent(errors[0])} off, those in float32 {errors[1]:.1g} of their largest."
-            yield Line(CHANGES_RESULTS, address(answer.tip), words)
+            yield TipLine(CHANGES_RESULTS, address(answer.tip), words)
         break
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
-        yield Line("", "", f"`tipbench run {names}` would tell: {' '.join(unknown)}")
+        yield TipLine("", "", f"`tipbench run {names}` would tell: {' '.join(unknown)}")
 
 
-def _line(question: str, address: str, parts: Sequence[str]) -> Line:
+def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
     """In one line, or, where that would be too long, a line each."""
     words = "; ".join(parts)
-    return Line(question, address, words) if len(words) <= SHORT else Line(question, address, "", tuple(parts))
+    return TipLine(question, address, words) if len(words) <= SHORT else TipLine(question, address, "", tuple(parts))
 
 
 def _brief(answer: Answer) -> str:
-    where = COLUMNS[answer.workload]
+    where = WORK_COLUMNS[answer.workload]
     if answer.kind == UNCLEAR:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):

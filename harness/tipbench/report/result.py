@@ -38,7 +38,7 @@ ONE_OFF_NOISE_SHARE = 0.1
 """One-off costs are measured once a variant. Identical sides (the controls, 24 pairs on 2 cores) differed by
 up to 0.056 s: an excess of up to 0.1 s, or a tenth of the baseline's own, earns no "pays after N steps"."""
 
-LIMITS = {"flops": "MatrixProduct", "bytes": "Copy"}
+LIMIT_PAIRS = {"flops": "MatrixProduct", "bytes": "Copy"}
 """By kind of work, the control of `benchmarks/limit.py` that shows what rate of it this machine reaches."""
 
 Key = tuple[str, str, str, str]
@@ -97,7 +97,7 @@ class Result:
         equal: how equal work was checked, as `VariantRecord.equal` has it.
         baseline_trainings, variant_trainings: whole trainings, from the table that its tip names as evidence.
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
-        limits: by kind of work (LIMITS), how near both sides come to what the machine reaches.
+        limits: by kind of work (LIMIT_PAIRS), how near both sides come to what the machine reaches.
         sessions: by session that timed it, what `mean` is of all; () where it was one.
         job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
         reasons: why there is no clear answer, the main reason first.
@@ -283,7 +283,7 @@ def steps_to_pay(extra_s: float, before_s: float, saved_s: float) -> int:
     return math.ceil(extra_s / saved_s)
 
 
-def promise_kept(result: Result) -> bool | None:
+def meets_claim(result: Result) -> bool | None:
     """Whether a row shows what the guide promises; None if that is not a gain in a step's time or memory."""
     if result.claim not in (Claim.FASTER, Claim.LEANER) or not result.is_measured:
         return None

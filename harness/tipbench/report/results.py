@@ -19,8 +19,8 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.records.trainings import Trainings, read_trainings
-from tipbench.report.result import JOULES, LIMITS, READINGS, Result, Share, Sides, steps_to_pay
-from tipbench.suite.files import BENCHMARKS, text
+from tipbench.report.result import JOULES, LIMIT_PAIRS, READINGS, Result, Share, Sides, steps_to_pay
+from tipbench.suite.files import BENCHMARKS, file_text
 from tipbench.suite.source import sides
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import in_words, remedies
@@ -171,7 +171,7 @@ def _trainings(info: PairInfo, folder: str) -> Mapping[str, Trainings]:
         of_file = read_trainings(file.with_name(info.tip.get("evidence", f"{file.stem}.toml")))
     except (OSError, ValueError):
         return {}
-    is_of_this_code = not info.code or info.code == sides(text(file), info.pair)
+    is_of_this_code = not info.code or info.code == sides(file_text(file), info.pair)
     return of_file.get(info.pair, {}) if is_of_this_code else {}
 
 
@@ -210,7 +210,7 @@ def _rates(rows: Sequence[Result], judgements: Sequence[Judgement]) -> dict[tupl
     return {
         (kind, row.device): _work(judgement.record)[kind] / row.step_s
         for row, judgement in zip(rows, judgements, strict=True)
-        for kind, pair in LIMITS.items()
+        for kind, pair in LIMIT_PAIRS.items()
         if row.tip == CONTROL and row.pair == pair and row.step_s and _work(judgement.record).get(kind)
     }
 
@@ -221,7 +221,7 @@ def _limits(row: Result, record: Record, rates: Mapping[tuple[str, str], float])
         return {}
     return {
         kind: Share(work / before_s / rate, work / after_s / rate, rate)
-        for kind in LIMITS
+        for kind in LIMIT_PAIRS
         if (rate := rates.get((kind, row.device))) and (work := _work(record).get(kind))
     }
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tipbench.records import store
-from tipbench.report.result import JOULES, LIMITS, MEMORY, READINGS, Result
+from tipbench.report.result import JOULES, LIMIT_PAIRS, MEMORY, READINGS, Result
 from tipbench.report.results import results
-from tipbench.report.trained import Trained, trained
+from tipbench.report.trained import TrainingEffect, trained
 from tipbench.tip.wording import equal_work, plain, value
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def _reading(side: int, name: str, result: Result) -> float | None:
     return sides[side] if sides else None
 
 
-def _trained(of: Callable[[Trained], Any], result: Result) -> Any:
+def _trained(of: Callable[[TrainingEffect], Any], result: Result) -> Any:
     """A property of what whole trainings came to; None in rows without any."""
     trainings = trained(result)
     return None if trainings is None else of(trainings)
 
 
-def _fewer_steps(at: int, trainings: Trained) -> float | None:
+def _fewer_steps(at: int, trainings: TrainingEffect) -> float | None:
     """The ratio at the lower end of its interval (0), in its middle (1) or at the upper end (2)."""
     if not trainings.both_reach:
         return None
@@ -81,7 +81,7 @@ def _fewer_steps(at: int, trainings: Trained) -> float | None:
     return math.exp((low, trainings.fewer.mean, high)[at])
 
 
-def _of_trainings(name: str, dtype: str, meaning: str, of: Callable[[Trained], Any]) -> Column:
+def _of_trainings(name: str, dtype: str, meaning: str, of: Callable[[TrainingEffect], Any]) -> Column:
     return Column(name, dtype, meaning, partial(_trained, of))
 
 
@@ -165,7 +165,7 @@ _COLUMNS = (
     _of_trainings("fewer_steps_high", NUMBER, "upper end of its 95 % interval", partial(_fewer_steps, 2)),
     *(
         _column(f"rate_of_{kind}", NUMBER, f"{kind} a second that this machine reaches", partial(_share, "rate", kind))
-        for kind in LIMITS
+        for kind in LIMIT_PAIRS
     ),
     *(
         _column(
@@ -174,7 +174,7 @@ _COLUMNS = (
             f"share of this machine's rate of {kind} that the {side} reaches",
             partial(_share, side, kind),
         )
-        for kind in LIMITS
+        for kind in LIMIT_PAIRS
         for side in SIDES
     ),
     _column("job_profile", OBJECT, "work of a whole job's step, and seconds of its phases"),

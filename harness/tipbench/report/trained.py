@@ -36,7 +36,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingEffect:
     """What the trainings of both sides came to.
 
     Attributes:
@@ -63,7 +63,7 @@ class Trained:
         return self.baseline.reached > 0 and self.variant.reached > 0
 
 
-def trained(result: Result) -> Trained | None:
+def trained(result: Result) -> TrainingEffect | None:
     """None if no trainings were counted."""
     if result.trainings is None:
         return None
@@ -71,9 +71,9 @@ def trained(result: Result) -> Trained | None:
 
 
 @lru_cache(maxsize=1024)
-def _compared(before: Trainings, after: Trainings) -> Trained:
+def _compared(before: Trainings, after: Trainings) -> TrainingEffect:
     """Once for all columns of a table: the interval of a ratio takes over a millisecond."""
-    return Trained(
+    return TrainingEffect(
         fewer=fewer_steps(before, after),
         change=score_change(before, after),
         baseline=_side(before),
@@ -99,7 +99,7 @@ def _side(trainings: Trainings) -> Side:
     )
 
 
-def in_short(trainings: Trained) -> str:
+def in_short(trainings: TrainingEffect) -> str:
     """`812 -> 420 steps`, or how many reach the target where some do not."""
     sides = trainings.baseline, trainings.variant
     reached = " -> ".join(f"{side.reached} of {side.trainings}" for side in sides)
@@ -110,7 +110,7 @@ def in_short(trainings: Trained) -> str:
     return f"{steps}, those of failures counted; {reached} trainings reach the target" if failures else steps
 
 
-def in_ratio(trainings: Trained, fewer: Mean | None = None) -> str:
+def in_ratio(trainings: TrainingEffect, fewer: Mean | None = None) -> str:
     """`812 -> 420 steps, 1.93x [1.7, 2.2]`; fewer: of several runs, in place of this one's."""
     if not trainings.both_reach:
         return in_short(trainings)
@@ -151,7 +151,7 @@ def in_full(row: Result) -> str:
     return "; ".join(words)
 
 
-def in_scores(trainings: Trained) -> str:
+def in_scores(trainings: TrainingEffect) -> str:
     """`mean score after training worse: 0.976 -> 0.971 (higher is better), a change between -0.0082 and -0.0013`."""
     scores = f"{_score(trainings.baseline)} -> {_score(trainings.variant)}"
     scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
@@ -164,7 +164,7 @@ def in_scores(trainings: Trained) -> str:
     return f"mean score after training{word} {scores}, a change between {low:+.2g} and {high:+.2g}"
 
 
-def score_kept(trainings: Trained) -> str:
+def price_in_score(trainings: TrainingEffect) -> str:
     """`score after training unchanged within 0.001`, or how it changed; empty where it is better, which is no price."""
     before, after = trainings.baseline.score, trainings.variant.score
     better = (

@@ -14,12 +14,12 @@ from tipbench.report.price import price
 from tipbench.report.result import Result
 from tipbench.tip.pair import to_write
 
-AS_IT_IS = "the job as it is"
+JOB_AS_IT_IS = "the job as it is"
 """What a gain was measured against where nothing else is named."""
 
 
 @dataclass(frozen=True)
-class Way:
+class WayEffect:
     """What one way to follow a tip brings in the whole jobs of a workload.
 
     Attributes:
@@ -52,7 +52,7 @@ class Way:
         return f"{min(ratios):.2f}x" if ratios else ""
 
 
-def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[Way]:
+def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[WayEffect]:
     """The headline variant first, which may be called otherwise in each job; then the others in their order. alone: the
     results of operations alone, whose trainings may have been counted."""
     by_name: dict[str, list[Effect]] = {}
@@ -61,12 +61,12 @@ def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[Way]:
     return [_way(of_way, [result for result in alone if result.is_headline]) for of_way in by_name.values()]
 
 
-def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> Way:
+def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> WayEffect:
     results = [job.row for job in jobs]
     first, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
     kind, bound = _kind(jobs)
     called = first.called or ("" if first.variant == "optimized" else first.variant)
-    return Way(
+    return WayEffect(
         name=called if first.is_headline else first.variant,
         is_headline=first.is_headline,
         kind=kind,
@@ -88,7 +88,7 @@ def _against(results: Sequence[Result]) -> str:
         jobs.setdefault(result.against if result.scale == "macro" else "", []).append(result.pair)
     if len(jobs) <= 1:
         return "".join(jobs)
-    return "; ".join(f"{against or AS_IT_IS} ({', '.join(pairs)})" for against, pairs in jobs.items())
+    return "; ".join(f"{against or JOB_AS_IT_IS} ({', '.join(pairs)})" for against, pairs in jobs.items())
 
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
@@ -112,7 +112,7 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     return UNCLEAR, ""
 
 
-def lead_of(ways: Sequence[Way]) -> Way:
+def lead_of(ways: Sequence[WayEffect]) -> WayEffect:
     """The way that the answer is about: one that pays, if there is any. The headline variant leads unless another way
     is certainly better; the largest of several means alone would be the luckiest."""
     ways = [way for way in ways if way.is_way] or ways
@@ -125,7 +125,7 @@ def lead_of(ways: Sequence[Way]) -> Way:
     return max(better, key=lambda way: way.brings, default=headline)
 
 
-def _is_better(way: Way, other: Way) -> bool:
+def _is_better(way: WayEffect, other: WayEffect) -> bool:
     """Whether its interval lies above the other's, over all jobs of the other."""
     means = [{gain.pair: gain.effect.mean for gain in each.gains} for each in (way, other)]
     couples = [(means[0].get(pair), mean) for pair, mean in means[1].items()]
@@ -133,7 +133,7 @@ def _is_better(way: Way, other: Way) -> bool:
     return len(ends) == len(couples) and statistics.fmean(low - high for low, high in ends) > 0
 
 
-def named(kind: str, lead: Way, ways: Sequence[Way]) -> str:
+def named(kind: str, lead: WayEffect, ways: Sequence[WayEffect]) -> str:
     """What of several ways the answer is about, from a colon on; empty where that is the tip as the guide words it."""
     if kind not in ACTS or len(ways) == 1:
         return ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 
+from tipbench.machine.proc import UNAVAILABLE
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.wording import plain
-
-UNAVAILABLE = "unavailable"
 
 
 def suite_commit() -> str:

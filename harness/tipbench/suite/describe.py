@@ -14,7 +14,7 @@ from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.records.trainings import read_trainings
-from tipbench.suite.files import BENCHMARKS, explain, load, pair_classes, text
+from tipbench.suite.files import BENCHMARKS, explain, file_text, load_module, pair_classes
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
@@ -59,9 +59,9 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         flush_l2=pair.flush_l2 and device == "cuda",
         worded=headline_variant(pair),
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
-        job=job_of(pair, tip.id),
+        job=job_label(pair, tip.id),
         truth=dict(pair.truth),
-        code=sides(text(file), pair.__name__),
+        code=sides(file_text(file), pair.__name__),
     )
 
 
@@ -73,7 +73,7 @@ def line_of(pair: type[Pair]) -> int:
         return 0
 
 
-def job_of(pair: type[Pair], tip: str) -> str:
+def job_label(pair: type[Pair], tip: str) -> str:
     """What a whole job is called, alike for pairs with the same one: the class that builds it elsewhere, or the
     tip's own class if its file changes what is built or stepped; empty for an operation alone."""
     from tipbench.tip.job import MacroPair  # with torch, which a file may replace: that is found out later
@@ -117,7 +117,7 @@ def main(device: str, tier: str, folder: str, answered: str, *files: str) -> Non
             file = Path(name)
             answer(importing=name)
             try:
-                module = load(file, Path(folder))
+                module = load_module(file, Path(folder))
                 if not hasattr(module, "TIP"):
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)

@@ -32,7 +32,7 @@ from tipbench.tip.wording import plain
 IMPORT_DEADLINE = 120.0
 """Seconds that importing all files of a folder may take."""
 
-OUTPUT_LIMIT = 64 << 20
+_OUTPUT_LIMIT = 64 << 20
 """Bytes that they may print, all together."""
 
 
@@ -151,8 +151,8 @@ def _ending(process: subprocess.Popen[bytes], log: Path) -> str:
             code = process.wait(0.5)
             return f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
         except subprocess.TimeoutExpired:
-            if log.stat().st_size > OUTPUT_LIMIT:
-                return f"printed over {OUTPUT_LIMIT >> 20} MiB"
+            if log.stat().st_size > _OUTPUT_LIMIT:
+                return f"printed over {_OUTPUT_LIMIT >> 20} MiB"
             if time.monotonic() > deadline:
                 return f"came to no end in {IMPORT_DEADLINE:.0f} s"
 

@@ -48,7 +48,9 @@ def pair_files(folder: Path) -> list[Path]:
         return [folder]
     chapters = ["general", "cpu", "gpu", "distributed", "training", "modern"]
     files = [
-        file for file in folder.rglob("*.py") if holds_a_tip(text(file)) and not _installed(file.relative_to(folder))
+        file
+        for file in folder.rglob("*.py")
+        if holds_a_tip(file_text(file)) and not _installed(file.relative_to(folder))
     ]
 
     def position(file: Path) -> tuple[int, str]:
@@ -79,7 +81,7 @@ def _installed(file: Path) -> bool:
     return any(part.startswith(".") or part == "site-packages" for part in file.parts)
 
 
-def text(file: Path) -> str:
+def file_text(file: Path) -> str:
     """What a file says; "" where it cannot be read, as a link to nowhere."""
     try:
         return file.read_text(errors="replace") if file.is_file() else ""
@@ -87,7 +89,7 @@ def text(file: Path) -> str:
         return ""
 
 
-def load(file: Path, folder: Path) -> ModuleType:
+def load_module(file: Path, folder: Path) -> ModuleType:
     """Import a pair file. Files of `benchmarks/` by their package name, others by their path."""
     if file.name.endswith(MADE_OF_DATA):
         return importlib.import_module(MAKER).module_of(file)  # type: ignore[no-any-return]

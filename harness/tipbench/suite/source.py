@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.files import text as text_of
+from tipbench.suite.files import file_text as text_of
 
 Definition = ast.FunctionDef | ast.ClassDef
 

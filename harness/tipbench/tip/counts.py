@@ -30,9 +30,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
+from tipbench.tip.pair import Step
 from tipbench.tip.reason import BLIND
-
-Step = Callable[[], Any]
 
 STDOUT = 1
 
@@ -127,13 +126,13 @@ class GpuWork:
 
 def _gpu_work(step: Step) -> GpuWork:
     """What one step does on the GPU. Raises Unseen where the profiler cannot see any of it."""
-    if not _gpu_is_seen():
+    if not _gpu_is_visible():
         raise Unseen(BLIND)
     return _profiled(step)
 
 
 @functools.cache
-def _gpu_is_seen() -> bool:
+def _gpu_is_visible() -> bool:
     """Whether the profiler sees a kernel that is certainly there: a step may launch none."""
     return bool(_profiled(lambda: torch.ones(1, device="cuda")).done)
 

@@ -22,7 +22,7 @@ that brought 5 % and more in the stored runs, or cost as much; the soonest measu
 others."""
 
 
-class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GuideSentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that a guide says.
 
     Attributes:
@@ -49,7 +49,7 @@ class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     title: str
-    sentence: tuple[Sentence, ...] = ()
+    sentence: tuple[GuideSentence, ...] = ()
 
     @property
     def source(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Count = Callable[[Callable[[], Any]], Any]
+Counting = Callable[[Callable[[], Any]], Any]
 """Counts something in a step, as the functions of `tipbench.tip.counts` do."""
 
 
@@ -24,30 +24,30 @@ class Mechanism:
     """
 
     what: str
-    count: Count
+    count: Counting
     shows: Callable[[Any, Any], bool]
 
 
-def falls(what: str, count: Count) -> Mechanism:
+def falls(what: str, count: Counting) -> Mechanism:
     """The tip lowers the count."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized < baseline))
 
 
-def rises(what: str, count: Count) -> Mechanism:
+def rises(what: str, count: Counting) -> Mechanism:
     """The tip raises the count."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized > baseline))
 
 
-def appears(what: str, count: Count) -> Mechanism:
+def appears(what: str, count: Counting) -> Mechanism:
     """The count is 0 without the tip, and above 0 with it."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized > baseline == 0))
 
 
-def changes(what: str, count: Count) -> Mechanism:
+def changes(what: str, count: Counting) -> Mechanism:
     """The tip changes the count, up or down."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized != baseline))
 
 
-def stays(what: str, count: Count) -> Mechanism:
+def stays(what: str, count: Counting) -> Mechanism:
     """The count is the same on both sides: there is no tip, or none that this count could show."""
     return Mechanism(what, count, lambda baseline, optimized: bool(optimized == baseline))

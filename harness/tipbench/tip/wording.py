@@ -10,17 +10,17 @@ from typing import Any
 
 from tipbench.tip.pair import Equal
 
-LONGEST = 600
+LONGEST_TEXT = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
 
 
 def plain(text: str) -> str:
     """One line without control, direction-changing or surrogate characters: safe in a terminal."""
-    if text.isascii() and text.isprintable() and "  " not in text and len(text) <= LONGEST:
+    if text.isascii() and text.isprintable() and "  " not in text and len(text) <= LONGEST_TEXT:
         return text.strip()  # nearly all text: the rest takes ten times as long
     line = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
     line = re.sub(r"\s+", " ", line).strip()
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    return line if len(line) <= LONGEST_TEXT else f"{line[: LONGEST_TEXT - 3]}..."
 
 
 def lines_of(code: str) -> str:

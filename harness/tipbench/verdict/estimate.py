@@ -26,7 +26,7 @@ PRIORS = Path(__file__).with_name("prior.toml")
 """By kind of comparison what `Prior` has, with the date and the runs it is fitted on. Runs on GPUs are too few for a
 prior of their own; their launches differ by less than those on a CPU do."""
 
-Kind = Literal["job", "job apart", "operation", "operation apart"]
+EffectKind = Literal["job", "job apart", "operation", "operation apart"]
 """A whole job or an operation alone, with its sides in one process, or apart: in processes of their own, with ranks, or
 timed one after the other, as where worker processes load data."""
 
@@ -68,12 +68,12 @@ class Prior:
 
 
 @cache
-def priors() -> Mapping[Kind, Prior]:
+def priors() -> Mapping[EffectKind, Prior]:
     table = tomllib.loads(PRIORS.read_text(encoding="utf-8"))
     return {kind: Prior(**numbers) for kind, numbers in table["kinds"].items()}
 
 
-def kind_of(info: PairInfo, variant: str, by_stretch: bool) -> Kind:
+def kind_of(info: PairInfo, variant: str, by_stretch: bool) -> EffectKind:
     """by_stretch: as `Launch` has it."""
     settings = {side.name: side.settings for side in info.variants if side.name in ("baseline", variant)}
     apart = by_stretch or len(set(settings.values())) > 1 or any(side.ranks > 1 for side in settings.values())
@@ -82,7 +82,7 @@ def kind_of(info: PairInfo, variant: str, by_stretch: bool) -> Kind:
     return "operation apart" if apart else "operation"
 
 
-def enough(kind: Kind, launches: Sequence[Launch]) -> bool:
+def enough(kind: EffectKind, launches: Sequence[Launch]) -> bool:
     """Whether so many launches may decide: one of a whole job with LEAST_BLOCKS a side, two of all others, as modes
     20 % apart were seen between processes, and BESIDE where other programs ran beside most of them."""
     beside = [launch for launch in launches if launch.others > OCCUPIED]

@@ -19,7 +19,7 @@ HELD_BACK = 0x8 | 0x20 | 0x40 | 0x80
 """NVML's clock events that quarantine a round on a GPU: hardware slowdown, thermal slowdown by software and by
 hardware, power brake. Not the software's power cap (0x4): a large matrix product runs into it by itself."""
 
-BUSY = 0.2
+_BUSY = 0.2
 """If tasks waited for a core for at least this share of the time, an inconclusive verdict says so: see "Tasks that wait
 for a core" in harness/decisions.md."""
 
@@ -116,4 +116,4 @@ def shortage(launches: Sequence[Launch]) -> Reason | None:
         return None
     timed_us = 1e6 * sum(sum(launch.seconds) for launch in launches)
     waited = sum(us for launch in launches for us in launch.pressure_us if us > 0) / timed_us if launches else 0.0
-    return Reason(SHORTAGE, {"percent": 100 * min(waited, 1)}) if waited >= BUSY else None
+    return Reason(SHORTAGE, {"percent": 100 * min(waited, 1)}) if waited >= _BUSY else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tipbench.verdict.statistics import Mean
 
-SURE = 0.95
+LEAST_PROBABILITY = 0.95
 """Least probability at which a state is taken."""
 
 STAYS = 0.80
@@ -109,14 +109,14 @@ def state(
         return current
     mean = pooled(runs, spread)
     likely = (State("within", bound) for bound in wide)
-    return next((bounded for bounded in likely if _probability(bounded, mean, margin) >= SURE), OPEN)
+    return next((bounded for bounded in likely if _probability(bounded, mean, margin) >= LEAST_PROBABILITY), OPEN)
 
 
 def _next(before: State, mean: Mean, margin: float, bounds: Sequence[float]) -> State:
     if before.word in ("gain", "loss") and _probability(before, mean, margin) >= STAYS:
         return before
     states = (State("gain"), State("loss"), *(State("within", bound) for bound in bounds))
-    sure = next((state for state in states if _probability(state, mean, margin) >= SURE), None)
+    sure = next((state for state in states if _probability(state, mean, margin) >= LEAST_PROBABILITY), None)
     if before.word == "within" and _probability(before, mean, margin) >= STAYS:
         return sure if sure is not None and sure.word == "within" and sure.bound < before.bound else before
     return sure or OPEN

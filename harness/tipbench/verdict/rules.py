@@ -20,7 +20,7 @@ JOB_BOUND = math.log(1.05)
 """A whole job whose interval lies within +-5 % is not launched further: most of them truly lie at 1 to 4 %, where a
 sharper answer takes 25 to 240 launches. Operations go on, as planted differences of 3 % must be found there."""
 
-SURE = 0.0025
+MOST_DOUBT = 0.0025
 """Most probability that the truth does not lie beyond the margin, of a claim that it does. A comparison is judged after
 each launch: see "One estimate" in harness/decisions.md for how often something is claimed of identical code."""
 
@@ -41,9 +41,9 @@ RULES = Rules()
 
 def decide(mean: Mean) -> str:
     """The verdict by practical size that an estimate supports."""
-    if 1 - mean.above(MARGIN) <= SURE:
+    if 1 - mean.above(MARGIN) <= MOST_DOUBT:
         return "faster"
-    if mean.above(-MARGIN) <= SURE:
+    if mean.above(-MARGIN) <= MOST_DOUBT:
         return "slower"
     low, high = mean.interval()
     if low > -MARGIN and high < MARGIN:

@@ -5,13 +5,13 @@ import sys
 
 from tipbench.machine.orphans import die_with_parent
 from tipbench.worker.ranks import AGENT
-from tipbench.worker.serve import work
+from tipbench.worker.serve import run_worker
 
 
 def main(ranks: str, path: str, task: str) -> None:
     # Without this, a rank whose torchrun has already ended would wait minutes for its store.
     die_with_parent(int(os.environ[AGENT]) if AGENT in os.environ else None)
-    work(int(ranks), path, task)
+    run_worker(int(ranks), path, task)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Results:
     further: list[Outputs] = field(default_factory=list)
 
 
-def results(guard: Guard, variant: str, seeds: Sequence[int]) -> Results:
+def step_results(guard: Guard, variant: str, seeds: Sequence[int]) -> Results:
     """The variant's outputs from fresh inputs; with the last seed only, where they do not depend on it. Raises Failed.
 
     Before each step the previous step's result is overwritten, so that returning it again shows.
@@ -111,7 +111,7 @@ class _Steps:
             raise error.of(self.variant) from None
 
 
-def compared(guard: Guard, variant: str, baseline: Results, optimized: Results, reference: Results) -> dict[str, Any]:
+def equality(guard: Guard, variant: str, baseline: Results, optimized: Results, reference: Results) -> dict[str, Any]:
     """`VariantRecord.equal`, from comparing a variant's results (`optimized`) with the baseline's. Raises Failed."""
     pair, doing = guard.pair_class, variant
     first = check_steps(pair.equal, guard.device.type)
@@ -134,7 +134,7 @@ def compared(guard: Guard, variant: str, baseline: Results, optimized: Results, 
     return equal
 
 
-def count(guard: Guard, variant: str, seed: int) -> Any:
+def mechanism_count(guard: Guard, variant: str, seed: int) -> Any:
     """What the variant's mechanism counts on a fresh step, or {"unseen": why} where this machine cannot count it.
 
     Raises Failed.
@@ -173,7 +173,7 @@ def expect_little_loading(pair: type[MacroPair], phases: Mapping[str, float]) ->
         raise Failed("loads-much", where="baseline", percent=round(100 * phases[LOADING] / whole))
 
 
-def work(guard: Guard, seed: int) -> dict[str, Any]:
+def counted_work(guard: Guard, seed: int) -> dict[str, Any]:
     """`Pair.work`. Raises Failed."""
     seed_generators(seed)
     answer: object = guard.call("work-raised", "work", guard.pair().work)

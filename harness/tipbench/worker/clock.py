@@ -167,7 +167,7 @@ def _handle(nvml: Any, uuid: str) -> Any:
         return nvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
 
 
-def together(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def all_cards(readings: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The readings of all ranks' cards as one: the first card's, with the clock events of all cards, because all ranks
     wait for the slowest."""
     reported = [card["clock_events"] for card in readings if card["clock_events"] >= 0]

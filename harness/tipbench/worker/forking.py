@@ -17,7 +17,7 @@ from typing import Any
 
 from tipbench.machine.orphans import die_with_parent
 from tipbench.worker.protocol import CONNECTION_LOST, Channel
-from tipbench.worker.serve import work
+from tipbench.worker.serve import run_worker
 
 
 def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], output: str) -> None:
@@ -30,7 +30,7 @@ def _become_worker(ranks: int, path: str, task: str, env: Mapping[str, str], out
         os.close(printed)
         os.environ.update(env)
         tempfile.tempdir = None  # importing torch may have cached it
-        work(ranks, path, task)
+        run_worker(ranks, path, task)
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy
 import torch
 
-from tipbench.suite.files import explain, load, pair_classes, set_guides_aside
+from tipbench.suite.files import explain, load_module, pair_classes, set_guides_aside
 from tipbench.tip.job import MacroPair, no_tip
 from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
 from tipbench.tip.process import ProcessSettings
@@ -23,7 +23,7 @@ from tipbench.worker.protocol import OUTPUT_LIMIT
 
 Returned = TypeVar("Returned")
 
-NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
+_NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
 """Texts in out-of-memory messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which allocate their own
 memory."""
 
@@ -37,7 +37,7 @@ TO_DEFINE = {
 }
 """Method that a pair lacks -> what its author must define, and what it must return."""
 
-REFERENCE = Variant("reference", "reference", {}, ProcessSettings(), nullcontext, ())
+REFERENCE_VARIANT = Variant("reference", "reference", {}, ProcessSettings(), nullcontext, ())
 """`Pair.reference`, which is built and run like a variant."""
 
 
@@ -57,7 +57,7 @@ class Guard:
         """Import the pair's file, which must leave all switches as they are. Raises Failed."""
         self.file, self.device, self.size = file, device, size
         self._switches = switches.read()
-        module = load(file, folder)
+        module = load_module(file, folder)
         (self.pair_class,) = (defined for defined in pair_classes(module) if defined.__name__ == pair)
         if self.pair_class.job_file is not None:
             self.file = self.pair_class.job_file  # errors are in the person's file
@@ -74,7 +74,7 @@ class Guard:
 
     def build(self, variant: str, seed: int) -> Step:
         """Build the step of a variant, or of "reference". Raises Failed."""
-        chosen = REFERENCE if variant == REFERENCE.name else self.variants[variant]
+        chosen = REFERENCE_VARIANT if variant == REFERENCE_VARIANT.name else self.variants[variant]
         seed_generators(seed)
         step: object = self.call(
             "build-raised", variant, lambda: getattr(self.pair(), chosen.builder)(**chosen.arguments)
@@ -100,7 +100,7 @@ class Guard:
             if missing := _not_defined(error):
                 raise Failed(code, f"{self.pair_class.__name__} is incomplete: {missing}", where=doing) from error
             text = str(error)
-            if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
+            if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
                 code = "out-of-memory"
             raise Failed(code, explain(error, self.file), where=doing) from error
 
@@ -117,7 +117,7 @@ class Guard:
     @contextmanager
     def scope(self, variant: str) -> Iterator[None]:
         """Apply the variant's own switch. Raises Failed if another switch is changed afterwards."""
-        with self.variants.get(variant, REFERENCE).switch():
+        with self.variants.get(variant, REFERENCE_VARIANT).switch():
             yield
         self.expect_restored(variant)
 

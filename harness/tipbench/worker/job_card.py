@@ -17,9 +17,9 @@ from tipbench.tip.counts import flops
 from tipbench.tip.job import Job
 from tipbench.tip.pair import Step
 
-FEWEST, MOST = 2, 5
+_FEWEST, _MOST = 2, 5
 ENOUGH_S = 1.0
-"""Steps are timed until ENOUGH_S seconds have passed, but at least FEWEST and at most MOST of them."""
+"""Steps are timed until ENOUGH_S seconds have passed, but at least _FEWEST and at most _MOST of them."""
 
 
 def job_card(job: Job, step: Step) -> dict[str, float]:
@@ -38,7 +38,7 @@ def phases_of(job: Job, step: Step) -> dict[str, float]:
     with _phases(job) as seconds:
         seconds(step)  # untimed: with the new hooks, compiled code is compiled again
         timed: list[dict[str, float]] = []
-        while len(timed) < MOST and (len(timed) < FEWEST or sum(sum(run.values()) for run in timed) < ENOUGH_S):
+        while len(timed) < _MOST and (len(timed) < _FEWEST or sum(sum(run.values()) for run in timed) < ENOUGH_S):
             timed.append(seconds(step))
     return {phase: median(run[phase] for run in timed) for phase in PHASES}
 

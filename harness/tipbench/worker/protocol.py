@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-EXIT_CODES = "exit-codes.json"
+EXIT_CODES_FILE = "exit-codes.json"
 """Name of the file in which torchrun leaves the exit codes of ranks that have failed."""
 
 OUTPUT_LIMIT = 16 << 20

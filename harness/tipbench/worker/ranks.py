@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tipbench.worker.protocol import EXIT_CODES
+from tipbench.worker.protocol import EXIT_CODES_FILE
 
 AGENT = "TIPBENCH_AGENT"
 """Environment variable of ranks that holds the process id of the torchrun that started them."""
@@ -34,7 +34,7 @@ def run_ranks(ranks: int, path: str, task: str) -> None:
         )
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        (Path(described["reports"]) / EXIT_CODES).write_text(json.dumps(codes))
+        (Path(described["reports"]) / EXIT_CODES_FILE).write_text(json.dumps(codes))
         raise
 
 

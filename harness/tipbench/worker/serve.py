@@ -121,7 +121,7 @@ def _lost() -> NoReturn:
     os._exit(CONNECTION_LOST)
 
 
-def work(ranks: int, path: str, task: str) -> None:
+def run_worker(ranks: int, path: str, task: str) -> None:
     """Run a worker, or torchrun for several ranks, until the connection closes."""
     bound_output()
     faulthandler.register(STACK_SIGNAL)

@@ -23,7 +23,7 @@ from tipbench.tip.job import Job, MacroPair
 from tipbench.tip.pair import Step
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
-from tipbench.worker.clock import Card, emptying_l2, seconds_to_finish, time_block, together, warm_up
+from tipbench.worker.clock import Card, all_cards, emptying_l2, seconds_to_finish, time_block, warm_up
 from tipbench.worker.guard import Guard, seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.memory import held_on_card, least_tensor_peaks, process_peaks
@@ -106,7 +106,7 @@ class Session:
         with self.guard.scope(variant):
             timed = self._timed(variant, steps, again, self.card)
         by_rank = self.ranks.gather(timed)
-        gpu = {"gpu": together([rank["gpu"] for rank in by_rank])} if self.card else {}
+        gpu = {"gpu": all_cards([rank["gpu"] for rank in by_rank])} if self.card else {}
         return {**timed, "seconds": max(rank["seconds"] for rank in by_rank), **gpu}
 
     def stretch(self, variant: str, steps: int, seconds: float) -> list[float]:
@@ -130,11 +130,11 @@ class Session:
         pair_class = self.guard.pair_class
         if variant == "baseline" and self.device.type == "cuda" and issubclass(pair_class, MacroPair):
             checks.expect_little_loading(pair_class, self._of_the_job(seed, phases_of))
-        return checks.count(self.guard, variant, seed)
+        return checks.mechanism_count(self.guard, variant, seed)
 
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
-        counts = checks.work(self.guard, seed)
+        counts = checks.counted_work(self.guard, seed)
         by_rank = self.ranks.gather(counts)
         return {what: sum(rank[what] for rank in by_rank) for what in counts}
 
@@ -161,7 +161,7 @@ class Session:
         saves the results of all ranks."""
         if variant == "reference" and variant in self.results_of:
             return
-        results = self.results_of[variant] = checks.results(self.guard, variant, seeds)
+        results = self.results_of[variant] = checks.step_results(self.guard, variant, seeds)
         if file:
             by_rank = self.ranks.gather(vars(results))
             if self.ranks.rank == 0:
@@ -177,7 +177,7 @@ class Session:
             self.results_of["baseline"] = Results(**fields)
         baseline, reference = self.results_of["baseline"], self.results_of.get("reference", Results())
         # This variant's results are not needed again, and those of all variants may not fit into memory.
-        return checks.compared(self.guard, variant, baseline, self.results_of.pop(variant), reference)
+        return checks.equality(self.guard, variant, baseline, self.results_of.pop(variant), reference)
 
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""

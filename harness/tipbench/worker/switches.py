@@ -61,7 +61,7 @@ def _flag(name: str) -> Any:
     return getattr(torch._C, name)()
 
 
-FLAGS = {
+_FLAGS = {
     "cuda.matmul.allow_fp16_reduced_precision_reduction": "_get_cublas_allow_fp16_reduced_precision_reduction",
     "cuda.matmul.allow_bf16_reduced_precision_reduction": "_get_cublas_allow_bf16_reduced_precision_reduction",
     "cuda.matmul.allow_fp16_accumulation": "_get_cublas_allow_fp16_accumulation",
@@ -83,7 +83,7 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "torch.get_default_dtype()": torch.get_default_dtype,
     "torch.get_default_device()": torch.get_default_device,
     **{f"torch.backends.{name}.fp32_precision": partial(_precision, *name.split(".")) for name in PRECISIONS},
-    **{f"torch.backends.{name}": partial(_flag, getter) for name, getter in FLAGS.items()},
+    **{f"torch.backends.{name}": partial(_flag, getter) for name, getter in _FLAGS.items()},
     "torch.get_num_threads()": torch.get_num_threads,
     "torch.get_num_interop_threads()": partial(_unless_bound, torch.get_num_interop_threads),
     "torch.are_deterministic_algorithms_enabled()": torch.are_deterministic_algorithms_enabled,

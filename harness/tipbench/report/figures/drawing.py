@@ -19,7 +19,7 @@ from tipbench.report.palette import PALETTE
 from tipbench.tip.wording import plain
 
 Format = Literal["svg", "png"]
-FORMATS: tuple[Format, ...] = ("svg", "png")
+FIGURE_FORMATS: tuple[Format, ...] = ("svg", "png")
 
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 
@@ -106,7 +106,7 @@ def ratio_limits(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float,
     return low / room, high * room
 
 
-def shown(text: str, longest: int = 60) -> str:
+def shortened(text: str, longest: int = 60) -> str:
     """Foreign text as one line of at most so many letters, without the two characters that XML forbids besides."""
     line = plain(text).translate({0xFFFE: "?", 0xFFFF: "?"})
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shortened
 from tipbench.report.result import Result
 from tipbench.tip.pair import CONTROL
 
-LEAST = 4
+_LEAST_POINTS = 4
 """Points that make a curve: fewer are read faster in a table."""
 
 SETTING = re.compile(r"(.+?)=(\d{1,15}(?:\.\d{1,15})?)")
@@ -35,7 +35,7 @@ def drawings(results: Sequence[Result]) -> dict[str, list[Drawing]]:
             curves.setdefault(key, {}).setdefault(float(match[2]), result)
     drawn: dict[str, list[Drawing]] = {}
     for number, ((tip, pair, device, setting), curve) in enumerate(curves.items(), 1):
-        if len(curve) >= LEAST:
+        if len(curve) >= _LEAST_POINTS:
             title = f"{tip} {pair} on {device} by {setting}"
             # the number keeps apart what foreign names make alike
             name = "sweep-" + re.sub(r"[^A-Za-z0-9]+", "-", f"{number}-{tip}-{pair}").strip("-")[:80]
@@ -47,7 +47,7 @@ def drawings(results: Sequence[Result]) -> dict[str, list[Drawing]]:
 def _paint(title: str, curve: Curve) -> Figure:
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
-    axes.set_title(shown(title, 80))
+    axes.set_title(shortened(title, 80))
     values = sorted(curve)
     speedups = [curve[value].speedup or 1.0 for value in values]
     lows = [curve[value].low or speedup for value, speedup in zip(values, speedups, strict=True)]
@@ -71,4 +71,4 @@ def _paint(title: str, curve: Curve) -> Figure:
 
 def _alt(title: str, curve: Curve) -> str:
     points = [f"{result.speedup:.3g}x with {value:g} ({result.verdict})" for value, result in sorted(curve.items())]
-    return f"Speedup of {shown(title, 120)}: {', '.join(points)}."
+    return f"Speedup of {shortened(title, 120)}: {', '.join(points)}."

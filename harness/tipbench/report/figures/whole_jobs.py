@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import DEPENDS, DO_NOT, OPERATIONS, USE, USE_IF
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shown
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shortened
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import job_words
 
-MOST = 15
+_BARS = 15
 """Bars of the figure."""
 
 LINE = 0.25
@@ -39,7 +39,7 @@ class Bar:
 
 
 def bars(answers: Sequence[Answer]) -> list[Bar]:
-    """The MOST that bring or cost most, the largest gain last."""
+    """The _BARS that bring or cost most, the largest gain last."""
     made = []
     for answer in answers:
         if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or answer.workload == OPERATIONS:
@@ -50,7 +50,7 @@ def bars(answers: Sequence[Answer]) -> list[Bar]:
             pair, mean = max(timed, key=lambda job: abs(job[1].mean))
             ends = (math.exp(end) for end in mean.interval())
             made.append(Bar(f"{answer.tip}: {job_words(pair)}", math.exp(mean.mean), *ends))
-    most = sorted(made, key=lambda bar: -abs(math.log(bar.ratio)))[:MOST]
+    most = sorted(made, key=lambda bar: -abs(math.log(bar.ratio)))[:_BARS]
     return sorted(most, key=lambda bar: bar.ratio)
 
 
@@ -59,7 +59,9 @@ def drawing(bars: Sequence[Bar]) -> list[Drawing]:
     if not bars:
         return []
     least, most = bars[0], bars[-1]
-    ends = f"{shown(least.name)} {least.ratio:.3g}x" + (f" to {shown(most.name)} {most.ratio:.3g}x" if bars[1:] else "")
+    ends = f"{shortened(least.name)} {least.ratio:.3g}x" + (
+        f" to {shortened(most.name)} {most.ratio:.3g}x" if bars[1:] else ""
+    )
     return [Drawing("jobs", f"What changes bring, time before over time after: {ends}.", lambda: _paint(bars))]
 
 
@@ -77,7 +79,7 @@ def _paint(bars: Sequence[Bar]) -> Figure:
             bar.ratio, place, xerr=[[bar.ratio - bar.low], [bar.high - bar.ratio]], fmt=mark, color=LIGHT[color],
             markersize=5, linewidth=1.4,
         )  # fmt: skip
-    panel.set_yticks(range(len(bars)), [shown(bar.name) for bar in bars])
+    panel.set_yticks(range(len(bars)), [shortened(bar.name) for bar in bars])
     panel.set_ylim(-0.7, len(bars) - 0.3)
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)
