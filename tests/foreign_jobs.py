@@ -25,7 +25,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
-from tests.written import IMPORTED, Written, calls_of_the_loop, executed, read
+from tests.written import IMPORTED, Written, executed, read
+from tipbench.suite.loops import calls_of_the_loop
 
 STEPS, HALF = 4, 2
 

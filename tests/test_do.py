@@ -27,8 +27,9 @@ from tests.at_test_size import AtTestSize
 from tests.following import followed
 from tests.test_pairs import FOR_GPUS, PAIRS, alone, one_thread, pytestmark, unmet
 from tests.test_tips import SHELL
-from tests.written import IMPORTED, OF_A_BATCH, OF_A_JOB, executed, free_names, text_of
+from tests.written import IMPORTED, executed, text_of
 from tipbench.suite.files import BENCHMARKS, load_module, pair_files
+from tipbench.suite.loops import OF_A_BATCH, OF_A_JOB, free_names
 from tipbench.tip.pair import Equal, Step, Tip, Variant, to_write_untried, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators

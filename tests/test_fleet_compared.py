@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import shutil
@@ -114,14 +113,6 @@ def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys
     assert "fat" not in sent.replace(str(fleet), "")
     assert main(to_wiki) == 0
     assert capsys.readouterr().out == "written: Fleet-7e071fd9\n"
-
-
-def test_as_json_everything_is_there(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(fleet), "--format", "json"]) == 0
-    fat, thin = json.loads(capsys.readouterr().out)["kinds"]
-    assert [len(kind["nodes"]) for kind in (fat, thin)] == [9, 2]
-    assert fat["parts"][0]["slow"] == [{"node": "fat3", "by": pytest.approx(1.294, abs=0.01), "confirmed": False}]
-    assert thin["parts"][0]["smallest"] is None
 
 
 def test_nodes_that_are_not_done_are_left_out_with_a_note(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -294,20 +294,6 @@ def test_what_only_some_pairs_have_is_on_their_pages(records: list[Record], show
         assert text not in without
 
 
-def test_both_sides_code_is_shown_where_the_run_stored_it(tmp_path: Path) -> None:
-    code = {"baseline": "old()", "optimized": "new()", "half": "half()", "shared": "```shared()"}
-    stored, bare = (run([measured(info(code=each), {"optimized": 0.3})]) for each in (code, {}))
-    path = write(stored, [], "md", tmp_path)
-    assert path is not None
-    page = path.with_suffix("") / "made-up.md"
-    assert "**baseline**\n\n```python\nold()\n```\n\n**optimized**\n\n```python\nnew()\n```" in page.read_text()
-    assert "**half**" in page.read_text()
-    assert "````python\n```shared()\n````" in page.read_text()
-    assert "old()" not in markdown(stored), "printed it would be too long"
-    assert write(bare, [], "md", tmp_path) == path
-    assert "The code of" not in page.read_text()
-
-
 def test_code_is_named_by_its_file_and_paths_of_the_measuring_machine_stay_there() -> None:
     text = markdown(run([measured(info(file="/home/someone/secret/mine.py"), {"optimized": 0.3})]))
     assert "Code: `mine.py`." in text

@@ -1,10 +1,9 @@
-"""What a tip says to write, executed in a job: where its lines stand `tipbench.tip.pair.LOOP` says."""
+"""What a tip says to write, executed in a job: where its lines stand `tipbench.suite.loops` says."""
 
 from __future__ import annotations
 
 import ast
-import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -13,16 +12,15 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.loops import OF_A_BATCH, is_the_loop, place_of, split
 from tipbench.tip.job import Job
-from tipbench.tip.pair import LOOP, Tip, Variant, to_write
+from tipbench.tip.pair import Tip, Variant, to_write
 
-OF_A_BATCH = {"batch", "targets", "outputs", "loss"}
 IMPORTED = {"torch": torch, "nn": nn, "F": nn.functional, "DataLoader": DataLoader}
-OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "arguments", "device", "epochs"}
 
-(_loop,) = ast.parse(LOOP).body
-assert isinstance(_loop, ast.For)
-TRAINING: Sequence[ast.stmt] = _loop.body
+_script = ast.parse((BENCHMARKS / "loops" / "training.py").read_text()).body[-1]
+TRAINING: Sequence[ast.stmt] = _script.body[0].body  # type: ignore[attr-defined]
 """The lines of the loop."""
 INFERENCE: Sequence[ast.stmt] = [line for line in TRAINING if ast.unparse(line).startswith(("batch", "outputs"))]
 
@@ -43,9 +41,7 @@ class Written:
 
     def for_each_batch(self, loop: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The loop with its lines in place of those that make the same calls, or behind them all."""
-        made = set().union(*map(calls_of_the_loop, self.lines))
-        replaced = [number for number, line in enumerate(loop) if calls_of_the_loop(line) & made]
-        first, behind = (replaced[0], replaced[-1] + 1) if replaced else (len(loop), len(loop))
+        first, behind = place_of(self.lines, loop)
         return [*loop[:first], *self.lines, *loop[behind:]]
 
 
@@ -56,23 +52,8 @@ def text_of(tip: Tip, variant: Variant) -> str:
 
 def read(text: str) -> Written:
     """Take a text apart. Raises SyntaxError for what is no Python."""
-    statements = ast.parse(text).body
-    first = next((number for number, line in enumerate(statements) if _is_about_a_batch(line)), len(statements))
-    lines = statements[first:]
-    return Written(statements[:first], lines, bool(lines) and _is_over_the_loader(lines[0]))
-
-
-def free_names(text: str) -> set[str]:
-    """The names that a text takes from elsewhere."""
-    nodes = list(ast.walk(ast.parse(text)))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    bound -= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)} & OF_A_JOB
-    bound |= {alias.asname or alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
-              for alias in node.names}  # fmt: skip
-    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return names - bound - set(vars(builtins)) - set(IMPORTED)
+    before, lines = split(ast.parse(text).body)
+    return Written(before, lines, bool(lines) and is_the_loop(lines[0]))
 
 
 def executed(statements: Sequence[ast.stmt], names: dict[str, Any]) -> None:
@@ -130,43 +111,3 @@ def _for_each_batch(lines: CodeType, names: dict[str, Any]) -> Callable[[Any, An
 
 def _compiled(statements: Sequence[ast.stmt]) -> CodeType:
     return compile(ast.Module(list(statements), type_ignores=[]), "what to write", "exec")
-
-
-def calls_of_the_loop(statement: ast.stmt) -> set[str]:
-    """Which calls of the loop a statement makes."""
-    return set(_calls_of_the_loop(statement))
-
-
-def _calls_of_the_loop(statement: ast.stmt) -> Iterator[str]:
-    for node in ast.walk(statement):
-        match node:
-            case ast.Call(func=ast.Name(id="model" | "criterion" as name)):
-                yield name
-            case ast.Call(func=ast.Attribute(attr="backward")):
-                yield "backward"
-            case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id="device"), *_]):
-                yield "to"
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="optimizer"), attr=name)):
-                yield name
-            case ast.Call(func=ast.Attribute(attr="step"), args=[ast.Name(id="optimizer")]):  # of a GradScaler
-                yield "step"
-
-
-def _is_about_a_batch(statement: ast.stmt) -> bool:
-    """A definition is not: it is called later."""
-    return not isinstance(statement, ast.FunctionDef | ast.ClassDef) and any(
-        (isinstance(node, ast.Name) and node.id in OF_A_BATCH)
-        or (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id == "optimizer"
-        )
-        for node in ast.walk(statement)
-    )
-
-
-def _is_over_the_loader(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.For) and any(
-        isinstance(node, ast.Name) and node.id == "loader" for node in ast.walk(statement.iter)
-    )

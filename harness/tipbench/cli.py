@@ -176,7 +176,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a results file (FILE@2026-11-27: its sessions of that day), a folder of them, or the beginning of a "
         "run's id; or alone the folder of a fleet",
     )
-    command.add_argument("--format", choices=["md", "html", "json"], default="md", help="default: md")
+    command.add_argument(
+        "--format", choices=["md", "html"], default="md", help="default: md; tipbench.load(RUN, RUN) has the numbers"
+    )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
     command.add_argument(

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tipbench.compare import as_json
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import gate, gate_lines
 from tipbench.compare.inputs import CompareError, chosen
@@ -17,7 +16,7 @@ from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
 
-FORMATS = ("md", "html", "json")
+FORMATS = ("md", "html")
 
 NAME = "comparison"
 """Of the file written, without its ending."""
@@ -47,8 +46,6 @@ def put(content: str, format: str, out: Path | None) -> list[Path]:
 
 def render(comparison: Comparison, format: str) -> str:
     """Raises KeyError for an unknown format."""
-    if format == "json":
-        return as_json.render(comparison)
     if format == "md":
         return markdown(comparison)
     if format != "html":

@@ -120,15 +120,6 @@ class TipAcross:
         """Whether all machines that could tell say the same, and are several."""
         return self.is_decided and len(set(_sure(self.effects))) == 1
 
-    @property
-    def why(self) -> str:
-        """Plain text, still to be escaped."""
-        return "; ".join(
-            f"{each.label}: {each.answer.answer} ({each.answer.gain}{'' if each.is_alike else '; another question'})"
-            for each in self.answers
-            if each.answer
-        )
-
 
 def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
     """One a comparison, the controls' included, in the order of `Comparison.references`."""

@@ -1,4 +1,4 @@
-"""The page of a fleet, and the same as JSON."""
+"""The page of a fleet."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from tipbench.compare.consistency import tips
 from tipbench.compare.fleet import Fleet, HardwareKind
 from tipbench.compare.page import answers_across
 from tipbench.compare.slow import LEAST_NODES, SlowPart
-from tipbench.report.as_json import as_text
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.tip.wording import change, plural
 
 MOST_NAMES = 12
-"""Names of nodes that a line of the page lists; JSON has all."""
+"""Names of nodes that a line of the page lists."""
 
 
 def title_of(fleet: Fleet) -> str:
@@ -75,39 +74,3 @@ def _part(part: SlowPart) -> dict[str, Any]:
 def names(nodes: Sequence[str]) -> str:
     more = f" and {len(nodes) - MOST_NAMES} more" if len(nodes) > MOST_NAMES else ""
     return ", ".join(nodes[:MOST_NAMES]) + more
-
-
-def as_json(fleet: Fleet) -> str:
-    """A public format, kept stable. Names are only ever added.
-
-    {
-      "kinds": [{"label", "machine", "nodes": [{"name", "planned", "runs"}],
-                 "parts": [{"name", "effects", "smallest", "slow": [{"node", "by", "confirmed"}]}]}],
-      "notes": [...]
-    }
-
-    runs: ids, oldest first; the last one counts. effects, smallest, by: time of a node over that of its kind; smallest
-    is null for too few nodes.
-    """
-    kinds = [
-        {
-            "label": kind.label,
-            "machine": kind.representative.newest.run.machine,
-            "nodes": [
-                {"name": node.name, "planned": node.planned, "runs": [stored.run.id for stored in node.runs]}
-                for node in kind.nodes
-            ],
-            "parts": list(map(_part_as_json, kind.parts)),
-        }
-        for kind in fleet.kinds
-    ]
-    return as_text({"kinds": kinds, "notes": fleet.notes})
-
-
-def _part_as_json(part: SlowPart) -> dict[str, Any]:
-    return {
-        "name": part.name,
-        "effects": {node: math.exp(effect) for node, effect in part.effects.items()},
-        "smallest": math.exp(part.smallest) if math.isfinite(part.smallest) else None,
-        "slow": [{"node": slow.node, "by": math.exp(slow.by), "confirmed": slow.is_confirmed} for slow in part.slow],
-    }

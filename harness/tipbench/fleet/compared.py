@@ -26,8 +26,6 @@ def is_fleet(words: Sequence[str]) -> bool:
 def show(folder: Path, format: str, out: Path | None) -> list[Path]:
     """Print the comparison of a fleet, or write it beneath `out` and return the files. Raises UserError."""
     fleet = compared(folder)
-    if format == "json":
-        return compare.put(fleet_page.as_json(fleet), format, out)
     again = "run {} --again" if plans.read(folder).partition else "node {} --again --as"
     page = fleet_page.markdown(fleet, again=f"tipbench fleet {again.format(shlex.quote(str(folder)))}")
     return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)

@@ -20,6 +20,7 @@ from tipbench.report.answer_kinds import (
     USE_IF,
 )
 from tipbench.report.gain import Gain
+from tipbench.report.markdown import how
 from tipbench.report.price import LIVE_MARGIN, NOT_MEASURED
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
 from tipbench.report.result import Result
@@ -88,7 +89,7 @@ class ChangeText:
 
     Attributes:
         title, address: of the tip.
-        code: what to write, block by block; of a long one nothing but the line that says where it is.
+        code: what to write, block by block, as Markdown; of a long one nothing but the line that says where it is.
         facts: a line each.
     """
 
@@ -258,7 +259,10 @@ def _short(when: str) -> str:
 
 def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeText:
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
-    code = tuple(dict.fromkeys(answer.do for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE))
+    by_text = {
+        answer.do: answer.workload for answer in reversed(pays) if answer.do and answer.do.count("\n") < LONG_CODE
+    }
+    code = tuple(how(do, workload) for do, workload in reversed(by_text.items()))
     facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1)]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -129,7 +129,7 @@ class _Document:
                 _describe_cells(token, tokens[index:])
             elif token.type == "inline":
                 self._finish_inline(token, heading)
-        return title, Markup(self._rendered(_grouped(tokens)))
+        return title, Markup(self._rendered(tokens))
 
     def _rendered(self, tokens: Sequence[Token]) -> str:
         return str(self._parser.renderer.render(tokens, self._parser.options, {}))
@@ -211,30 +211,6 @@ def _kind(inline: Token) -> str:
     )
 
 
-def _grouped(tokens: Sequence[Token]) -> list[Token]:
-    """Blocks of code that each have a line in bold above them are put side by side."""
-    groups: list[Token] = []
-    index, is_open = 0, False
-    while index < len(tokens):
-        titled = (
-            index + 3 < len(tokens)
-            and tokens[index + 3].type == "fence"
-            and tokens[index + 1].type == "inline"
-            and re.fullmatch(r"\*\*[^*]+\*\*", tokens[index + 1].content) is not None
-        )
-        if titled != is_open:
-            groups.append(Token("sides_open" if titled else "sides_close", "div", 1 if titled else -1))
-            is_open = titled
-        step = 4 if titled else 1
-        if titled:
-            groups.append(Token("side_open", "div", 1))
-        groups += tokens[index : index + step]
-        if titled:
-            groups.append(Token("side_close", "div", -1))
-        index += step
-    return [*groups, Token("sides_close", "div", -1)] if is_open else groups
-
-
 class _Renderer(RendererHTML):
     def table_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
         meta = tokens[index].meta
@@ -245,7 +221,11 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def fence(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
-        return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'
+        lines: Iterable[str] = map(escape, tokens[index].content.splitlines(keepends=True))
+        if tokens[index].info == "diff":
+            marks = {"+": "ins", "-": "del"}
+            lines = (f"<{marks[line[0]]}>{line}</{marks[line[0]]}>" if line[0] in marks else line for line in lines)
+        return f'<pre tabindex="0"><code>{"".join(lines)}</code></pre>\n'
 
     def image(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
         """The drawing in the line, as an element that may stand within a paragraph."""
@@ -258,9 +238,3 @@ class _Renderer(RendererHTML):
             f'<span class="drawing" role="group" tabindex="0" aria-label="{label}">'
             f'<span role="img" aria-label="{alt}">{token.meta["svg"]}</span></span>'
         )
-
-    def sides_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
-        return '<div class="sides">\n'
-
-    def side_open(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: Any) -> str:
-        return '<div class="side">\n'

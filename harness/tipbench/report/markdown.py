@@ -18,6 +18,8 @@ from urllib.parse import quote, urlsplit
 import jinja2
 from markupsafe import Markup
 
+from tipbench.report.answer_kinds import INFERENCE, SEVERAL
+from tipbench.suite.loops import in_loop
 from tipbench.tip import wording
 
 TEMPLATES = Path(__file__).parent / "pages"
@@ -48,6 +50,7 @@ def template_environment() -> jinja2.Environment:
         code_cell=code_cell,
         code_lines=code_lines,
         fence=fence,
+        how=how,
         image=image,
         join=join,
         link=link,
@@ -128,6 +131,17 @@ def fence(foreign: object, language: str = "") -> Markup:
     longest = max((len(ticks) for ticks in re.findall(r"`+", lines)), default=0)
     marks = "`" * max(3, longest + 1)
     return Markup(f"{marks}{re.sub(r'[^a-z]', '', language)}\n{lines}\n{marks}")
+
+
+def how(do: str, workload: str) -> Markup:
+    """What to write, as a diff of the loop that it is about, or by itself if it belongs elsewhere.
+
+    workload: of the answer, see `answer_kinds`.
+    """
+    starts_several = "init_process_group" in do
+    loop = "inference" if workload == INFERENCE else "ddp" if workload == SEVERAL and not starts_several else "training"
+    diff = in_loop(do, loop)
+    return fence(diff, "diff") if diff else fence(do, "python")
 
 
 def strong(foreign: object) -> Markup:

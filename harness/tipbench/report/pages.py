@@ -30,7 +30,6 @@ from tipbench.report.html import ANCHORS
 from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
 from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts
-from tipbench.suite.source import SHARED
 from tipbench.tip.pair import CONTROL, TOGETHER
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
@@ -115,7 +114,6 @@ def pages(
             **_tip(run, rows, [answer.kind for answer in made if answer.tip == tip]),
             answers=[answer for answer in made if answer.tip == tip],
             figures=curves.get(tip, ()),
-            listings=[] if layout.below is None else _listings(rows),
         )
         for tip, rows in tips.items()
     }
@@ -314,21 +312,6 @@ def _command(run: Run, name: str) -> str:
     """What measures the pair again; of a file that cannot be imported, all of it. A name from a file is quoted: people
     paste this into a shell."""
     return f"tipbench run {shlex.quote(name)}{' --bare' * bool(run.options.get('bare'))}"
-
-
-def _listings(rows: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Of each pair whose code the run stored, the pair and `_sides`."""
-    code = {row.pair: row.code for row in rows}
-    return [(pair, sides) for pair, stored in code.items() if (sides := _sides(stored))]
-
-
-def _sides(code: Mapping[str, str]) -> list[tuple[str, str]]:
-    """(name, lines) of both sides, of further variants and of what all of them use; nothing if a side is missing."""
-    if not {"baseline", "optimized"} <= set(code):
-        return []
-    names = ["baseline", "optimized", *(name for name in code if name not in ("baseline", "optimized", SHARED))]
-    shared = [("used by all of them", code[SHARED])] if code.get(SHARED) else []
-    return [*((name, code[name]) for name in names), *shared]
 
 
 def _whole_run(results: Sequence[Result], controls: Sequence[Result]) -> dict[str, Any]:

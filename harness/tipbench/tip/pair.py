@@ -69,26 +69,6 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
-LOOP = """
-for batch, targets in loader:
-    batch, targets = batch.to(device), targets.to(device)
-    optimizer.zero_grad()
-    outputs = model(batch)
-    loss = criterion(outputs, targets)
-    loss.backward()
-    optimizer.step()
-"""
-"""The training that `Tip.do` is about; inference ends with the outputs.
-
-Lines of `do` stand before it, up to the first that is about a batch: that uses `batch`, `targets`, `outputs` or `loss`,
-or calls a method of the optimizer, and defines no function or class. From there on they take the place of the lines
-that make the same calls, and stand at the end where no line does. A `for` over the `loader` takes the place of the
-whole. Names besides: `data`, which the loader loads, and the loader's other `arguments`; how many `epochs`;
-`model.blocks`, the blocks that a model repeats; `model.head`, its last layer. `torch`, `nn`, `F` and `DataLoader` are
-imported. Code of a model or a dataset has names of its own.
-"""
-
-
 def anywhere(device: str) -> bool:
     return True
 
@@ -115,9 +95,9 @@ class Tip:
             is not, a run stores no `why_not`.
         no_micro: why there is no pair of the operation alone; empty if there is one.
         do: what to write, and what `optimized` does: Python, or a line of the shell that starts `train.py`; empty if
-            nothing can be shown. `{num_workers}` stands for the value of a sweep. `LOOP` says which names Python is
-            about, and where its lines stand. Python for several processes begins with the line that starts them, as a
-            comment.
+            nothing can be shown. `{num_workers}` stands for the value of a sweep. `tipbench.suite.loops` says which
+            names Python is about, and where its lines stand. Python for several processes begins with the line that
+            starts them, as a comment.
         called: what the headline variant is called beside other ways, such as "jemalloc"; empty if it has no name.
         ways: by name of a further variant, what to write for it in place of `do`; empty for one that is not to be
             followed, such as one that is there for comparison.

@@ -1,0 +1,77 @@
+"""The scripts that pages show tips in run, and so does each as a diff changes it."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.test_do import IN_PYTHON, TIPS, no_code_is_generated, undone
+from tipbench.report.markdown import how
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.loops import followed, in_loop
+
+__all__ = ["no_code_is_generated", "undone"]
+
+LOOPS = sorted((BENCHMARKS / "loops").glob("*.py"))
+
+ELSEWHERE = {
+    "model.blocks": "a model of blocks",
+    "len(sample[0])": "sequences",
+    "data.samples": "torchvision's ImageFolder",
+    "data.transform": "photos that are transformed",
+    "prefetch_factor": "workers",
+    "torch.cuda": "a GPU",
+    "{": "a value that a run fills in",
+}
+"""What a text needs that the scripts have not; `test_do.py` runs it in the jobs of its tip."""
+
+TEXTS = {
+    f"{name.partition('.')[0]}[{variant.name}]": text
+    for name, variant, text in IN_PYTHON
+    if in_loop(text, "training")
+    and "Distributed" not in text
+    and "no_sync" not in text
+    and not any(word in text for word in ELSEWHERE)
+}
+
+
+@pytest.mark.parametrize("script", LOOPS, ids=lambda script: script.stem)
+def test_a_script_is_short_and_runs(script: Path) -> None:
+    assert len(script.read_text().splitlines()) <= 25
+    start = ["torch.distributed.run", "--nproc-per-node=2"] if script.stem == "ddp" else ["runpy"]
+    subprocess.run([sys.executable, "-m", *start, script], check=True, capture_output=True, timeout=120)
+
+
+@pytest.mark.usefixtures("undone", "no_code_is_generated")
+@pytest.mark.filterwarnings("ignore")  # such as of a precision that this machine does not speed up
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_script_that_a_diff_has_changed_runs(name: str, tmp_path: Path) -> None:
+    infers = "infer" in TIPS[name.partition("[")[0]].title or name.startswith("no-grad")
+    script = (BENCHMARKS / "loops" / f"{'inference' if infers else 'training'}.py").read_text()
+    (tmp_path / "job.py").write_text(followed(script, TEXTS[name]))
+    names = runpy.run_path(str(tmp_path / "job.py"))
+    assert torch.isfinite(names["outputs" if infers else "loss"]).all()
+
+
+def test_a_diff_shows_what_leaves_and_what_stands_in_its_place() -> None:
+    assert in_loop("with torch.no_grad(): outputs = model(batch)  # no training", "inference").splitlines() == [
+        " for batch, targets in loader:",
+        "     batch, targets = batch.to(device), targets.to(device)",
+        "-    outputs = model(batch)",
+        "+    # no training",
+        "+    with torch.no_grad():",
+        "+        outputs = model(batch)",
+    ]
+    assert (
+        in_loop("OMP_NUM_THREADS=2 python train.py", "training")
+        == "-python train.py\n+OMP_NUM_THREADS=2 python train.py"
+    )
+
+
+@pytest.mark.parametrize("text", ["F.softmax(query @ key.mT)", "nn.GELU()", "tar xf photos.tar", ""])
+def test_code_of_a_model_is_shown_by_itself(text: str) -> None:
+    assert in_loop(text, "training") == ""
+    assert how(text, "training") == f"```python\n{text}\n```"
