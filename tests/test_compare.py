@@ -784,8 +784,8 @@ def test_the_sessions_of_a_day_are_set_beside_those_of_another(
     launches = (*before.launches, *(replace(launch, session=1) for launch in after.launches))
     both_days = on("A", replace(before, launches=launches), later=("2026-03-02T09:30:00+00:00",))
     file = stored(tmp_path, both_days)
-    assert main(["compare", f"{file}@2026-03-01", f"{file}@2026-03-02"]) == 0
-    assert re.search(r"1\.00x.*1\.35x", capsys.readouterr().out)
+    comparison = compare.compared([f"{file}@2026-03-01", f"{file}@2026-03-02"])
+    assert [round(stored.results[0].speedup or 0, 2) for stored in comparison.runs] == [1.0, 1.35]
     assert "has no session of 2026-03-03 that timed a pair" in refused([f"{file}@2026-03-03", file], capsys)
 
 

@@ -109,10 +109,3 @@ def test_a_number_is_shown_in_its_unit_or_not_at_all() -> None:
 def test_macros_and_joined_words_are_escaped_once() -> None:
     template = "{% macro cell(x) %}**{{ x }}**{% endmacro %}{{ cell('a|b') }} {{ ['<', 'b'|code] | join(' & ') }}"
     assert markdown(template) == r"**a\|b** &lt; & `b`"
-
-
-def test_lines_of_code_are_apart_in_a_row_of_a_table() -> None:
-    assert (
-        markdown("{{ x | code_lines }}", x="(loss / 4).backward()\na | b") == "`(loss / 4).backward()` then `a \\| b`"
-    )
-    assert markdown("{{ x | code_lines }}", x="") == ""

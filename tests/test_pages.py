@@ -95,7 +95,7 @@ def test_how_to_make_a_change_has_its_code_its_condition_and_its_price() -> None
     how = page.partition("## How\n")[2].partition("\n## ")[0]
     for part in (
         "### Do so.",
-        "```python\nmodel.compile()\n```",
+        "\n+model.compile()\n",
         "- Only if it runs for hours: long enough.",
         "- GPT training 1.35x [",
         "- Against: eager mode.",

@@ -248,7 +248,7 @@ def test_reports_neither_depend_on_the_environment_nor_import_torch() -> None:
     program = (
         "import sys; from pathlib import Path; from tipbench import report; from tipbench.records import store\n"
         f"run, notices = store.read(Path({str(GOLDEN)!r})); print(report.one_liners(run))\n"
-        "for format in report.FORMATS: report.write(run, notices, format)\n"
+        "for format in report.RENDERERS: report.write(run, notices, format)\n"
         "heavy = {'torch', 'torchvision'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

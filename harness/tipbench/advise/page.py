@@ -212,6 +212,7 @@ def markdown(outcome: JobOutcome) -> str:
     return render(
         "advice.md.j2",
         advice=as_json(outcome),
+        workload=survey.kind,
         job=headline(survey),
         machine=machine_words(outcome.alone.machine),
         versions=versions(outcome.alone.machine),

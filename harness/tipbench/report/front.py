@@ -38,8 +38,9 @@ _TABLE_ROWS = 15
 SHOWN = 5
 """Changes of the table whose code the page shows; the pages of all others have theirs."""
 
-LONG_CODE, LONG_CONDITION = 8, 36
-"""Most lines of code, and characters of a condition in the table, that the page shows; the tip's page has all."""
+LONG_CODE, LONG_CONDITION, LINE = 8, 36, 120
+"""Most lines of code, and characters of a condition in the table and of several jobs in a line, that the page shows;
+the tip's page has all."""
 
 DEPRECATED = " (deprecated)"
 
@@ -273,7 +274,8 @@ def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
     where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
-    yield from _gains(answer.gains)
+    together = "; ".join(gains := list(_gains(answer.gains)))
+    yield from [together] if len(together) <= LINE else gains
     if answer.against:
         yield f"Against{where}: {answer.against}."
     if answer.price not in ("", NOT_MEASURED):

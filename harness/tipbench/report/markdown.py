@@ -48,7 +48,6 @@ def template_environment() -> jinja2.Environment:
     made.filters.update(
         code=code,
         code_cell=code_cell,
-        code_lines=code_lines,
         fence=fence,
         how=how,
         image=image,
@@ -106,11 +105,6 @@ def code(foreign: object) -> Markup:
 def code_cell(foreign: object) -> Markup:
     """`code` in a table, where a bar ends the cell even within code."""
     return Markup(code(foreign).replace("|", r"\|"))
-
-
-def code_lines(foreign: object) -> Markup:
-    """Lines of code in a row of a table, each as `code_cell` by itself."""
-    return Markup(" then ").join(filter(None, map(code_cell, str(foreign).split("\n"))))
 
 
 def prose(foreign: str) -> Markup:
