@@ -68,9 +68,12 @@ def test_what_changes_results_stands_by_itself_with_how_far_results_are_off() ->
     page = markdown(outcome)
     assert f"## What alters results\n\n- {line}\n\n`python tuned.py --lossy` follows" in page
     error = {"method": "lossy", "tolerance": 0.1, "seeds": 2, "error": 0.004, "baseline_error": 1e-7}
+    error["returned_error"] = 0.0012
     about = measured(info("Alone", tip=tip("c"), scale="macro"), {"optimized": 0.1}, equal={"optimized": error})
     alone = replace(outcome.alone, records=(*outcome.alone.records[:2], about))
-    assert "error against fp64 0.004" in markdown(replace(outcome, alone=alone))
+    page = markdown(replace(outcome, alone=alone))
+    assert "the loss over the compared steps is 0.12 % off; compared in fp64" in page
+    assert "error against fp64 0.004" in page
 
 
 @pytest.mark.parametrize(("off", "is_advice"), [(0.02, True), (-0.02, True), (0.06, False), (-0.06, False)])

@@ -40,6 +40,7 @@ from tipbench.tip.words import (
     Tip,
     Trained,
     Training,
+    Way,
     appears,
     compiler,
     flops,
@@ -84,6 +85,15 @@ def quantize(model: nn.Module) -> None:
 
     # The settings of inductor that it would change are about GPUs, and would hold for the whole process.
     quantize_(model, Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))
+
+
+def infers_with_linear_layers(job: Job) -> str:
+    if job.optimizer is not None:
+        return "the job trains"
+    kinds = {type(module) for module in job.model.modules()}
+    if nn.TransformerEncoderLayer in kinds:
+        return "nn.TransformerEncoderLayer takes no quantized weights"
+    return "" if nn.Linear in kinds else "the model has no linear layers"
 
 
 def quantized(job: Job) -> None:
@@ -179,6 +189,8 @@ class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
 
+
+ON_ANY_JOB = (Way(quantized, infers_with_linear_layers, needs=NEEDS, devices=("cpu",), changes_numbers=True),)
 
 if __name__ == "__main__":
     count(HeldOutLoss)

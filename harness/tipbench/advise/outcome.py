@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs
 from tipbench.advise.pairs import sides_alone
@@ -185,9 +186,16 @@ def lossy(outcome: JobOutcome) -> dict[str, str]:
         return {}
     return {
         name: f"{ways[name].in_a_line}: {speedup_of(result)} alone; "
-        f"{equal_work(result.equal) or 'results were not compared'}"
+        f"{_off(result.equal, outcome.survey.kind)}{equal_work(result.equal) or 'results were not compared'}"
         for name, result in sorted(paying, key=lambda one: -(one[1].log_speedup or 0.0))
     }
+
+
+def _off(equal: Mapping[str, Any], kind: str) -> str:
+    """How far what a step returns is off; empty if that was not compared."""
+    off = equal.get("returned_error")
+    what = "the loss over the compared steps is" if kind == "training" else "outputs are"
+    return f"{what} {percent(off)} off; " if isinstance(off, float) else ""
 
 
 def remarks(outcome: JobOutcome) -> list[str]:

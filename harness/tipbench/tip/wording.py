@@ -128,7 +128,24 @@ def _three(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+JOB_NAMES = {
+    "HighRate": "Text by an LSTM at a high rate",
+    "LSTMEpoch": "Lines of text by an LSTM",
+    "NextByte": "Text by a small GPT",
+    "NextByteByLSTM": "Text by an LSTM",
+    "OnEight": "GPT training on eight GPUs",
+    "OnFour": "GPT training on four GPUs",
+    "TransformerEpoch": "Lines of text by a Transformer",
+    "TwiceTheBatch": "GPT training with twice the batch",
+    "TwoEncoders": "Encoder inference in two processes",
+    "TwoInstances": "ResNet inference in two processes",
+}
+"""Of pairs whose names say too little where they stand alone."""
+
+
 def job_words(pair: str) -> str:
     """`GPTTraining` as "GPT training"."""
+    if pair in JOB_NAMES:
+        return JOB_NAMES[pair]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", pair).replace("Res Net", "ResNet").split()
     return " ".join([*words[:1], *(word if word.isupper() or "ResNet" in word else word.lower() for word in words[1:])])

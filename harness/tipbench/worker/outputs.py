@@ -226,6 +226,10 @@ def compare(
         equal["error"] = max(map(error, reference, variant))
         if equal["error"] > tolerance:
             raise Unequal("different-results.error", error=equal["error"], allowed=tolerance)
+        returned = [path for path in baseline[0] if "." not in path]
+        if returned:  # of a training the loss, beside gradients and parameters
+            sides = (({path: each[path] for path in returned} for each in side) for side in (reference, variant))
+            equal["returned_error"] = max(map(error, *sides))
         return equal
     equal["worst"], path = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
     if method is Equal.BITWISE:
