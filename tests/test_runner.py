@@ -128,8 +128,11 @@ class FakeWorker:
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         return {"engaged": optimized < baseline if isinstance(optimized, int) else None, "what": "operations"}
 
+    def live_tensors(self, variant: str, seed: int) -> dict[str, int]:
+        return {"tensor_peak": 100}
+
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
-        return {"memory": {"tensor_peak": 100}, "one_off": {"build": 0.1, "warm_up": 0.2}}
+        return {"memory": {"resident_peak": 200}, "one_off": {"build": 0.1, "warm_up": 0.2}}
 
     def job_card(self, seed: int) -> dict[str, float]:
         return {"flops": 1000}
@@ -689,19 +692,18 @@ def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-@pytest.mark.parametrize("claim", [Claim.LEANER, Claim.SOONER])
-def test_every_pair_has_a_launch_then_memory_is_measured_where_it_is_claimed_and_last_elsewhere(
-    at_once: int, claim: Claim
+def test_one_off_costs_are_measured_where_they_are_claimed_and_last_where_a_tip_pays(
+    machine: FakeMachine, at_once: int
 ) -> None:
-    lean = replace(info("Lean"), tip={**info().tip, "claim": claim})
+    sooner = replace(info("Sooner"), tip={**info().tip, "claim": Claim.SOONER})
+    plan = replace(PLAN, at_once=at_once)
     learnt = [
-        (record.info.pair, len(record.launches), bool(record.variants["optimized"].memory))
-        for record in close().run([*PAIRS, lean], replace(PLAN, at_once=at_once))
+        (record.info.pair, bool(record.variants["optimized"].one_off)) for record in machine.run([*PAIRS, sooner], plan)
     ]
-    has_memory = [pair for pair, _, memory in learnt if memory]
-    assert has_memory[0] == "Lean"
-    assert set(learnt[-4:]) == {(pair.pair, 4, True) for pair in PAIRS}
-    assert [launches for _, launches, memory in learnt if memory].count(4) == 5, "none is forgotten"
+    assert next(pair for pair, is_measured in learnt if is_measured) == "Sooner"
+    assert {pair for pair, is_measured in learnt if is_measured} == {"Sooner", *(pair.pair for pair in PAIRS)}
+    machine.step_s["optimized"] = machine.step_s["baseline"]
+    assert not any(record.variants["optimized"].one_off for record in machine.run(PAIRS, plan)), "nothing pays"
 
 
 @pytest.mark.usefixtures("clock")
@@ -768,6 +770,7 @@ def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is
 def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit() -> None:
     """Memory passes are not: a card's free memory is the same for all."""
     machine, together = close(spread=0.1), []
+    leaner = [replace(each, tip={**each.tip, "claim": Claim.LEANER}) for each in PAIRS]
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
@@ -775,7 +778,7 @@ def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit
             together.append((worker.purpose, len({each.pair for each in machine.workers if not each.ended})))
 
     machine.before = before
-    list(machine.run(PAIRS, replace(PLAN, at_once=3, card_room=35.0)))
+    list(machine.run(leaner, replace(PLAN, at_once=3, card_room=35.0)))
     launches, memory = ([count for what, count in together if what == of] for of in (Purpose.LAUNCH, Purpose.MEMORY))
     assert (launches[0], max(launches), max(memory)) == (1, 3, 1)  # before the first nothing is known
 
@@ -912,7 +915,7 @@ def test_memory_is_measured_in_a_fresh_process_each_with_an_empty_compile_cache(
     warm = {worker.cache for worker in machine.workers if worker not in fresh}
     assert len(warm) == 1
     assert not warm & {worker.cache for worker in fresh}
-    assert found["optimized"].memory == found["baseline"].memory == {"tensor_peak": 100}
+    assert found["optimized"].memory == found["baseline"].memory == {"tensor_peak": 100, "resident_peak": 200}
     assert found["optimized"].one_off == {"build": 0.1, "warm_up": 0.2}
     assert found["optimized"].equal["worst"] == 0.0
 
@@ -1106,7 +1109,7 @@ def test_a_file_that_could_not_be_imported_is_told_and_starts_nothing(machine: F
 
 def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) -> None:
     found = list(machine.run([info()]))
-    assert [(len(record.launches), bool(record.variants["optimized"].memory)) for record in found] == [
+    assert [(len(record.launches), bool(record.variants["optimized"].one_off)) for record in found] == [
         *((count, False) for count in range(5)),
         (4, True),
     ]
@@ -1223,7 +1226,7 @@ def test_a_launch_that_is_not_prepared_in_time_is_dropped(machine: FakeMachine) 
     machine.before = before
     *_, record = machine.run([info()], replace(PLAN, budget_s=60.0))
     assert (record.outcome, len(record.launches)) == ("measured", 1)
-    assert not record.variants["optimized"].memory
+    assert not record.variants["optimized"].one_off
     assert all(worker.ended for worker in machine.workers)
 
 

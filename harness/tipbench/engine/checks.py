@@ -131,7 +131,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
             worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
         work = worker.ask("work", seed=seed)
-        results["baseline"] = VariantRecord("measured", work=work)
+        results["baseline"] = VariantRecord("measured", work=work, memory=_live_tensors(info, worker, "baseline", seed))
         for variant in optimized:
             try:
                 worker = worker_of(variant.name)
@@ -160,11 +160,18 @@ def _check_variant(
     mechanism = {"what": engaged["what"], "baseline": baseline_count, "optimized": count, "engaged": engaged["engaged"]}
     if engaged["engaged"] is False:
         raise WorkerFailed(Reason("not-engaged", {"where": variant}, f"{engaged['what']}: {baseline_count} -> {count}"))
-    return VariantRecord("measured", equal=equal, mechanism=mechanism)
+    memory = _live_tensors(info, worker, variant, seeds[0])
+    return VariantRecord("measured", equal=equal, mechanism=mechanism, memory=memory)
+
+
+def _live_tensors(info: PairInfo, worker: WorkerHandle, variant: str, seed: int) -> dict[str, int]:
+    """On a GPU, whose allocator counts for itself, nothing: `MemoryPass` reads that."""
+    return worker.ask("live_tensors", variant=variant, seed=seed) if info.device == "cpu" else {}
 
 
 class MemoryPass:
-    """Memory and one-off costs of a pair, from one fresh process for each variant, with empty compile caches.
+    """The process's memory and one-off costs of a pair, from a fresh process for each variant, with empty compile
+    caches.
 
     Its processes may import torch at the same time as others. Then each is measured with nothing else running.
 
@@ -205,8 +212,9 @@ class MemoryPass:
                 continue
             worker.resume()
             try:
-                memory = worker.ask("measure_memory", variant=name, seed=self._seed)
-                self._results[name] = replace(before[name], **memory)
+                costs = worker.ask("measure_memory", variant=name, seed=self._seed)
+                costs["memory"] = {**before[name].memory, **costs["memory"]}
+                self._results[name] = replace(before[name], **costs)
             except WorkerFailed as failure:
                 self._report(name, failure)
             worker.end()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tipbench.engine.checks import failed_by_chance, measurable
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.guide import FOREMOST
-from tipbench.tip.pair import CONTROL
+from tipbench.tip.pair import CONTROL, Claim
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.verdict import undecided
+from tipbench.verdict.verdict import judge, undecided
 
 FIRST = 1
 """Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
@@ -55,19 +55,22 @@ def answered(record: Record, rules: Rules, cores: int) -> bool:
     return record.outcome != "measured" or not undecided(record, rules, cores)
 
 
-def lacks_memory(record: Record) -> bool:
-    """Whether a pair still needs its memory pass."""
-    return record.outcome == "measured" and any(
-        variant.outcome == "measured" and not variant.one_off for variant in record.variants.values()
-    )
+def lacks_memory(record: Record, rules: Rules, cores: int) -> bool:
+    """Whether a pair still needs its memory pass: where its tip is about memory or about what it takes once, and where
+    it pays, as that has a price. Live tensors are read by the checks."""
+    variants = record.variants.values()
+    if record.outcome != "measured" or all(each.one_off for each in variants if each.outcome == "measured"):
+        return False
+    is_about_it = record.info.tip["claim"] in (Claim.LEANER, Claim.SOONER)
+    return is_about_it or any(result.verdict == "faster" for result in judge(record, rules, cores))
 
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether a pair needs no further launch and no memory pass, and has no failure that may be chance."""
-    return answered(record, rules, cores) and not lacks_memory(record) and not failed_by_chance(record)
+    return answered(record, rules, cores) and not lacks_memory(record, rules, cores) and not failed_by_chance(record)
 
 
 def launch_bytes(record: Record, side_bytes: int) -> float:
     """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: as `Plan` has it."""
-    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.memory]
+    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.one_off]
     return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

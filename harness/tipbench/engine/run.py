@@ -218,7 +218,9 @@ class OpenRun:
         records = [self._records[info.name] for info in self._planned if info.name in self._records]
         over = {name for name, state in self._states.items() if state.is_over}
         undecided = {info.name for info in self._planned} - over
-        without_memory = sum(record.name in over and lacks_memory(record) for record in records)
+        without_memory = sum(
+            record.name in over and lacks_memory(record, rules.RULES, self._stored.cores) for record in records
+        )
         by_chance = sum(bool(failed_by_chance(record)) for record in records)
         if not self._options.given:
             open_pairs = [

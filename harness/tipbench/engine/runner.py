@@ -31,7 +31,7 @@ from tipbench.engine.plan import Plan
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
-from tipbench.verdict.verdict import judge, undecided
+from tipbench.verdict.verdict import undecided
 
 FOR_MEMORY, MEMORY_S = 0.1, 4.0
 """Largest share of a budget that is kept for memory passes, which are prices of tips, at its end; and the expected
@@ -55,9 +55,6 @@ IMPORTED_BYTES = 512 << 20
 
 _NO_MEMORY = "out-of-memory"
 """The code of a pair's failure that other pairs may have caused, where all share a GPU."""
-
-BY_MEMORY_PASSES = (Claim.LEANER, Claim.SOONER)
-"""Claims that are judged by the results of the memory passes."""
 
 Show = Callable[[str], None]
 """Called with the name of what begins, only between blocks, so that drawing it takes no measured time."""
@@ -119,6 +116,7 @@ class _Runner:
         self._names: set[str] = set()
         self._open: dict[str, Record] = {}
         self._undecided: dict[str, dict[str, float]] = {}
+        self._lacks_memory: set[str] = set()
         self._check_s: dict[str, float] = {}
         self._launch_s: dict[str, float] = {}
         self._card_bytes: dict[str, float] = {}
@@ -153,9 +151,7 @@ class _Runner:
                     yield from self._reach(part[start : start + size])
                     yield from self._launches(FIRST)
                     yield from self._launches(within_s=self._new_pair_s())
-            yield from self._memory(
-                [record for record in self._reached() if record.info.tip["claim"] in BY_MEMORY_PASSES]
-            )
+            yield from self._memory([record for record in self._reached() if self._is_judged_by_pass(record)])
             yield from self._launches()
             yield from self._memory(self._reached())
             yield from self._launches()
@@ -177,7 +173,7 @@ class _Runner:
         """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
-        sides = sum(len(passed(record)) for record in self._reached() if lacks_memory(record))
+        sides = sum(len(passed(record)) for record in self._reached() if record.name in self._lacks_memory)
         return min(FOR_MEMORY * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
@@ -195,7 +191,11 @@ class _Runner:
             self._undecided[record.name] = undecided(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._requested(record):
                 self._answered.add(record.info.tip["id"])
-            if self._undecided[record.name] or lacks_memory(record):
+            if lacks_memory(record, plan.rules, plan.cores):
+                self._lacks_memory.add(record.name)
+            else:
+                self._lacks_memory.discard(record.name)
+            if self._undecided[record.name] or record.name in self._lacks_memory:
                 self._open[record.name] = record
         return record
 
@@ -248,9 +248,7 @@ class _Runner:
         return self._plan.card_room is not None and any(why and why.code == _NO_MEMORY for why in reasons)
 
     def _memory(self, records: Sequence[Record]) -> Iterator[Record]:
-        waiting = [record for record in records if lacks_memory(record)]
-        # Tips that pay come first: for them, what they cost in memory matters most.
-        waiting.sort(key=self._pays, reverse=True)
+        waiting = [record for record in records if record.name in self._lacks_memory]
         # A GPU's free memory is the same for all processes.
         largest = self._group_size if self._plan.card_room is None else 1
         while waiting:
@@ -272,8 +270,10 @@ class _Runner:
             self._memory_taken_s += time.monotonic() - began
             self._sides_read += sides
 
-    def _pays(self, record: Record) -> bool:
-        return any(result.verdict == "faster" for result in judge(record, self._plan.rules, self._plan.cores))
+    def _is_judged_by_pass(self, record: Record) -> bool:
+        """Of memory, where the checks have not read live tensors: on a GPU."""
+        claim = record.info.tip["claim"]
+        return claim == Claim.SOONER or (claim == Claim.LEANER and not record.variants["baseline"].memory)
 
     def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
         """Launch groups until no pair that may be measured is open, or no launch fits into the budget. most: launches

@@ -228,8 +228,8 @@ def compare(
             raise Unequal("different-results.error", error=equal["error"], allowed=tolerance)
         returned = [path for path in baseline[0] if "." not in path]
         if returned:  # of a training the loss, beside gradients and parameters
-            sides = (({path: each[path] for path in returned} for each in side) for side in (reference, variant))
-            equal["returned_error"] = max(map(error, *sides))
+            parts = [{path: each[path] for path in returned} for each in (*reference, *variant)]
+            equal["returned_error"] = max(map(error, parts[: len(reference)], parts[len(reference) :]))
         return equal
     equal["worst"], path = max(worst_difference(*sides) for sides in zip(baseline, variant, strict=True))
     if method is Equal.BITWISE:

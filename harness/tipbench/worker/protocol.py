@@ -40,6 +40,7 @@ COMMANDS = (
     "engaged",
     "results",
     "compare",
+    "live_tensors",
     "measure_memory",
     "job_card",
 )

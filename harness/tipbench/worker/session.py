@@ -11,7 +11,7 @@ import importlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -134,9 +134,7 @@ class Session:
 
     def work(self, seed: int) -> dict[str, int]:
         """`Pair.work`, added up over the ranks."""
-        counts = checks.counted_work(self.guard, seed)
-        by_rank = self.ranks.gather(counts)
-        return {what: sum(rank[what] for rank in by_rank) for what in counts}
+        return _added(self.ranks.gather(checks.counted_work(self.guard, seed)))
 
     def job_card(self, seed: int) -> dict[str, float]:
         """The profile of the pair's job without the tip, after all sides were timed; answers `job_card.job_card`."""
@@ -179,6 +177,14 @@ class Session:
         # This variant's results are not needed again, and those of all variants may not fit into memory.
         return checks.equality(self.guard, variant, baseline, self.results_of.pop(variant), reference)
 
+    def live_tensors(self, variant: str, seed: int) -> dict[str, int]:
+        """Peaks of live tensors on the CPU, of all ranks together; answers `least_tensor_peaks`."""
+        times = READINGS_OF_RANKS if self.ranks.count > 1 else 1
+        build = functools.partial(self.guard.build, variant, seed)
+        with self.guard.scope(variant):
+            peaks = self.guard.step(variant, lambda: least_tensor_peaks(build, times))
+        return _added(self.ranks.gather(peaks))
+
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
         """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""
         build_s = self.build(variant, seed)["seconds"]
@@ -188,13 +194,8 @@ class Session:
             memory = self.guard.step(variant, lambda: process_peaks(self.steps[variant], self.device, before))
         energy = self._energy(variant, warm["step_s"])
         del self.steps[variant]
-        with self.guard.scope(variant):
-            times = READINGS_OF_RANKS if self.ranks.count > 1 else 1
-            build = functools.partial(self.guard.build, variant, seed)
-            memory |= self.guard.step(variant, lambda: least_tensor_peaks(build, times))
-        by_rank = self.ranks.gather(memory)
-        all_ranks = {key: sum(rank[key] for rank in by_rank) for key in memory}
-        return {"one_off": {"build": build_s, "warm_up": warm["excess_s"]}, "memory": all_ranks, "energy": energy}
+        one_off = {"build": build_s, "warm_up": warm["excess_s"]}
+        return {"one_off": one_off, "memory": _added(self.ranks.gather(memory)), "energy": energy}
 
     @functools.cached_property
     def _before_timed_step(self) -> Callable[[], None] | None:
@@ -235,6 +236,10 @@ class Session:
         spent += [self.guard.step(variant, once) for _ in range(count)]
         best = max(self.ranks.gather(min(spent)))
         return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
+
+
+def _added(by_rank: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {key: sum(rank[key] for rank in by_rank) for key in by_rank[0]}
 
 
 def _helpers() -> dict[str, bool]:
