@@ -590,17 +590,6 @@ def test_columns_are_named_by_machine_and_by_day_where_that_is_not_enough() -> N
     assert against(runs[0], runs[0]).labels == (f"{first} #1", f"{first} #2")
 
 
-def test_absolute_times_only_between_runs_of_the_same_machine_and_state() -> None:
-    records = a(0.3)
-    again = on("A", records, id="again")
-    tuned = on("A", records, id="tuned", machine={"governor": "performance"})
-    plain = on("A", records, machine={"governor": "powersave"})
-    assert against(plain, on("A", records, id="x", machine={"governor": "powersave"})).alike == [(0, 1)]
-    assert against(plain, tuned, on("B", records)).alike == []
-    assert "2.00 ms -> 1.48 ms" in compare.render(against(on("A", records), again), "md")
-    assert "2.00 ms ->" not in compare.render(against(plain, tuned), "md")
-
-
 # ---- the gate ----
 
 

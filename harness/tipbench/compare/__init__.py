@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import gate, gate_lines
-from tipbench.compare.inputs import CompareError, chosen
+from tipbench.compare.inputs import CompareError, compared
 from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
@@ -22,11 +22,6 @@ NAME = "comparison"
 """Of the file written, without its ending."""
 
 __all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "markdown", "render", "show"]
-
-
-def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
-    """The comparison of the runs that `words` name (`inputs.chosen`). Raises CompareError and StoreError."""
-    return chosen(words, results)
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:

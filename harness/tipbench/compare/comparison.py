@@ -258,12 +258,6 @@ class Comparison:
             if self.references[key].is_identical and cells[index].word in ("faster", "slower")
         ]
 
-    @cached_property
-    def alike(self) -> list[tuple[int, ...]]:
-        """Groups of runs of the same kind: only between these are absolute times shown."""
-        classes = self._classes(lambda left, right: self.grade(left, right).grade == SAME)
-        return [members for members in classes if len(members) > 1]
-
 
 def row_name(key: Key, between: str = ".") -> str:
     """The comparison as people read it: `tip.Pair`, with what is out of the ordinary. between: tip and pair."""

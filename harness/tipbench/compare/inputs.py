@@ -23,7 +23,7 @@ class CompareError(UserError):
     """The runs cannot be compared as asked; the message says why and what to do."""
 
 
-def chosen(words: Sequence[str], results: Path) -> Comparison:
+def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
     """The runs named by `words`, in that order. Raises CompareError and StoreError.
 
     A word is a results file, with @DAY for the sessions of a day, a folder (all runs beneath it) or the beginning of

@@ -22,7 +22,7 @@ from tipbench.report.answer_kinds import IMPOSSIBLE, USE_IF
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
-from tipbench.tip.wording import change, plural, ratio, seconds, value
+from tipbench.tip.wording import change, plural, ratio, value
 
 
 def markdown(comparison: Comparison) -> str:
@@ -42,7 +42,6 @@ def markdown(comparison: Comparison) -> str:
         limits=_limits(comparison),
         pairs=[_pair(comparison, key, across[key]) for key in measured],
         skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
-        times=list(_times(comparison)),
         runs=list(_runs(comparison)),
         grades=[_grade(comparison, 0, index) for index in range(1, len(comparison.runs))],
     )
@@ -188,25 +187,6 @@ def _cell(cell: Cell) -> dict[str, str]:
         changed = change(*result.memory_sides)
         memory = f"{MEMORY_KINDS[result.memory_kind] if changed != 'same' else 'memory'} {changed}"
     return {"word": cell.word, "speedup": ratio(result.speedup, result.low, result.high), "memory": memory}
-
-
-def _times(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Seconds of a step, only between runs that are graded SAME."""
-    for members in comparison.alike:
-        rows = []
-        for key, cells in comparison.cells.items():
-            shown = [cells[index] for index in members]
-            if sum(cell.mean is not None for cell in shown) > 1:
-                rows.append({"name": row_name(key, " "), "steps": list(map(_step, shown))})
-        if rows:
-            yield {"labels": [comparison.labels[index] for index in members], "rows": rows}
-
-
-def _step(cell: Cell) -> str:
-    result = cell.result
-    if cell.mean is None or result is None or result.step_s is None or result.variant_step_s is None:
-        return cell.word
-    return f"{seconds(result.step_s)} -> {seconds(result.variant_step_s)}"
 
 
 def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
