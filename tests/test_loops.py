@@ -11,7 +11,7 @@ import torch
 from tests.test_do import IN_PYTHON, TIPS, no_code_is_generated, undone
 from tipbench.report.markdown import how
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.loops import followed, in_loop
+from tipbench.suite.loops import changed_script, in_loop
 
 __all__ = ["no_code_is_generated", "undone"]
 
@@ -41,8 +41,8 @@ TEXTS = {
 @pytest.mark.parametrize("script", LOOPS, ids=lambda script: script.stem)
 def test_a_script_is_short_and_runs(script: Path) -> None:
     assert len(script.read_text().splitlines()) <= 25
-    start = ["torch.distributed.run", "--nproc-per-node=2"] if script.stem == "ddp" else ["runpy"]
-    subprocess.run([sys.executable, "-m", *start, script], check=True, capture_output=True, timeout=120)
+    start = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if script.stem == "ddp" else []
+    subprocess.run([sys.executable, *start, script], check=True, capture_output=True, timeout=120)
 
 
 @pytest.mark.usefixtures("undone", "no_code_is_generated")
@@ -51,7 +51,7 @@ def test_a_script_is_short_and_runs(script: Path) -> None:
 def test_a_script_that_a_diff_has_changed_runs(name: str, tmp_path: Path) -> None:
     infers = "infer" in TIPS[name.partition("[")[0]].title or name.startswith("no-grad")
     script = (BENCHMARKS / "loops" / f"{'inference' if infers else 'training'}.py").read_text()
-    (tmp_path / "job.py").write_text(followed(script, TEXTS[name]))
+    (tmp_path / "job.py").write_text(changed_script(script, TEXTS[name]))
     names = runpy.run_path(str(tmp_path / "job.py"))
     assert torch.isfinite(names["outputs" if infers else "loss"]).all()
 

@@ -57,7 +57,7 @@ TIP = Tip(
         "# the loop's own step() finds no gradients then; schedulers, state_dict() and load_state_dict() work as before"
     ),
     when=(
-        "memory is short, training runs in one process, and nothing needs all gradients at once: no clipping, "
+        "memory is short, in one process, and nothing needs all gradients at once: no clipping, "
         "accumulation or GradScaler"
     ),
     guide=("M13",),

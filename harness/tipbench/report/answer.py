@@ -60,7 +60,7 @@ class Answer:
         sessions: most sessions that timed one of its jobs.
         ways: the way that the answer is about, then the others.
         remarks: what else is to be said.
-        rival: the title of the tip that is followed in place of this one, if only one of them can be.
+        rival: the tip that is followed in place of this one, if only one of them can be.
     """
 
     tip: str
@@ -132,10 +132,10 @@ def _of_members(answer: Answer) -> str:
         gain.pair: [name for name, way in members.items() if gain.pair in {one.pair for one in way.gains}]
         for gain in answer.gains
     }
-    left_out = ", ".join(f"without {name} {way.extreme}" for name, way in members.items() if way.extreme)
+    left_out = ", ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
     gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
     price = "" if answer.price in ("", NOT_MEASURED) else f"; price: {answer.price}"
-    return f"{gains}{f' ({left_out})' if left_out else ''}{price}"
+    return f"{gains}{f' (without {left_out})' if left_out else ''}{price}"
 
 
 def _before_and_after(gain: Gain) -> str:
@@ -251,7 +251,7 @@ def _with_rivals(made: Sequence[Answer]) -> list[Answer]:
         listed.append(answer)
         if answer.one_of and answer.kind in (USE, USE_IF):
             listed += [
-                replace(other, rival=answer.title)
+                replace(other, rival=answer.tip)
                 for other in made
                 if other.one_of == answer.one_of and other.workload == answer.workload and other.tip != answer.tip
             ]

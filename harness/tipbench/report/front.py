@@ -21,7 +21,7 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
-from tipbench.report.price import LIVE_MARGIN, NOT_MEASURED
+from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NOT_MEASURED
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
 from tipbench.report.result import Result
 from tipbench.report.ways import WayEffect
@@ -35,10 +35,10 @@ RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADI
 _TABLE_ROWS = 15
 """Rows of the table."""
 
-SHOWN = 5
+SHOWN = 4
 """Changes of the table whose code the page shows; the pages of all others have theirs."""
 
-LONG_CODE, LONG_CONDITION, LINE = 8, 36, 120
+LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 36, 150
 """Most lines of code, and characters of a condition in the table and of several jobs in a line, that the page shows;
 the tip's page has all."""
 
@@ -90,13 +90,13 @@ class ChangeText:
 
     Attributes:
         title, address: of the tip.
-        code: what to write, block by block, as Markdown; of a long one nothing but the line that says where it is.
+        code: what to write, as Markdown; of a long one nothing but the line that says where it is.
         facts: a line each.
     """
 
     title: str
     address: str
-    code: tuple[str, ...]
+    code: str
     facts: tuple[str, ...]
 
 
@@ -156,14 +156,14 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
         conditions=tuple(
-            TipLine(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
+            _tip_line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
             for row in rows[SHOWN:]
             if row.whole != row.only_if or row.rivals
         ),
         questions=tuple(questions(made, address)),
         little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
-        recipes=tuple(TipLine(a.title, address(a.tip), a.answer, tuple(_gains(a.gains))) for a in recipes),
+        recipes=tuple(_tip_line(a.title, address(a.tip), a.answer, list(_gains(a.gains))) for a in recipes),
         avoid=tuple(TipLine(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
         together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
@@ -240,8 +240,9 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 
 def _memory(answers: Iterable[Answer]) -> TableCell:
-    jobs = [(answer.claim, gain.effect.row.memory_sides) for answer in answers for gain in answer.gains]
-    changes = [(claim, sides) for claim, sides in jobs if sides and all(sides)]
+    jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
+    read = [(claim, row.tree_sides if row.one_of == COMPILED_MODEL else row.memory_sides) for claim, row in jobs]
+    changes = [(claim, sides) for claim, sides in read if sides and all(sides)]
     if not changes:
         return TableCell()
     changes.sort(key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
@@ -260,10 +261,8 @@ def _short(when: str) -> str:
 
 def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeText:
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
-    by_text = {
-        answer.do: answer.workload for answer in reversed(pays) if answer.do and answer.do.count("\n") < LONG_CODE
-    }
-    code = tuple(how(do, workload) for do, workload in reversed(by_text.items()))
+    short = [answer for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE]
+    code = how(short[0].do, short[0].workload) if short else ""
     facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1)]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
@@ -274,8 +273,7 @@ def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
     where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
-    together = "; ".join(gains := list(_gains(answer.gains)))
-    yield from [together] if len(together) <= LINE else gains
+    yield from _joined(list(_gains(answer.gains)))
     if answer.against:
         yield f"Against{where}: {answer.against}."
     if answer.price not in ("", NOT_MEASURED):
@@ -283,10 +281,19 @@ def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
-    for way in answer.others:
-        yield f"Or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}."
-    for way in answer.harmful:
-        yield f"Not {_avoided(way)}."
+    others = [f"Or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}" for way in answer.others]
+    yield from _joined([*others, *(f"Not {_avoided(way)}" for way in answer.harmful)])
+
+
+def _joined(parts: Sequence[str], most: int = LONG_LINE) -> list[str]:
+    """In one line, if that is short."""
+    line = "; ".join(filter(None, parts))
+    return [line] if line and len(line) <= most else list(parts)
+
+
+def _tip_line(title: str, address: str, words: str, below: Sequence[str]) -> TipLine:
+    line = _joined([words, *below], LONG_LINE - len(title))
+    return TipLine(title, address, line[0], tuple(line[1:]))
 
 
 def _gains(gains: Iterable[Gain]) -> Iterator[str]:
@@ -299,8 +306,8 @@ def _little(answer: Answer) -> str:
 
 
 def _open(answer: Answer, address: str) -> TipLine:
-    below = tuple([*_gains(answer.gains), *answer.remarks] or [answer.gain])
-    return TipLine(answer.title, address, WORK_COLUMNS[answer.workload], below)
+    below = [*_gains(answer.gains), *answer.remarks] or [answer.gain]
+    return _tip_line(answer.title, address, WORK_COLUMNS[answer.workload], below)
 
 
 def _to_avoid(answer: Answer) -> list[WayEffect]:

@@ -38,16 +38,17 @@ def versions(machine: Mapping[str, Any]) -> str:
 
 
 def brief_lines(machine: Mapping[str, Any]) -> list[str]:
-    """Four lines, one more where several machines share the ranks; what a machine does not tell is left out."""
+    """Three lines, one more where several machines share the ranks; what a machine does not tell is left out."""
     cores, memory, kernel = machine.get("cores"), machine.get("memory_bytes"), machine.get("kernel")
     caches = machine.get("caches")
     parts: dict[str, list[Any]] = {
-        "Processor": [
+        "Hardware": [
             machine.get("cpu"),
             plural(cores, "core") if isinstance(cores, int) else None,
             shown("caches", caches) if isinstance(caches, Mapping) and caches else None,
+            f"{size(memory)} of memory" if isinstance(memory, int) else None,
+            *_gpus(machine),
         ],
-        "Memory": [size(memory) if isinstance(memory, int) else None, *_gpus(machine)],
         "System": [machine.get("os"), kernel and f"kernel {kernel}", machine.get("libc"), machine.get("compiler")],
         "Software": [
             f"{name} {machine[name]}"

@@ -37,7 +37,7 @@ def in_loop(text: str, name: str) -> str:
     except (SyntaxError, ValueError):
         return f"-{PLAIN_START}\n+{text}" if "train.py" in text and "\n" not in text else ""
     script = file_text(BENCHMARKS / "loops" / f"{name}.py")
-    changed = followed(script, re.sub(r"# first: arguments.*\n", "", text)).splitlines()
+    changed = changed_script(script, re.sub(r"# first: arguments.*\n", "", text)).splitlines()
     diff = list(unified_diff(script.splitlines(), changed, n=2, lineterm=""))[3:]
     return "\n".join(" # ..." if line.startswith("@@") else line for line in diff)
 
@@ -48,7 +48,7 @@ def _fits(text: str) -> bool:
     return not of_a_model and not free_names(text) - OF_A_JOB - OF_A_BATCH
 
 
-def followed(script: str, text: str) -> str:
+def changed_script(script: str, text: str) -> str:
     """A loop's script with the text followed."""
     statements = ast.parse(text).body
     before, own = split(statements)
