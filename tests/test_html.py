@@ -223,6 +223,8 @@ def test_words_and_kinds_filter_and_the_number_of_rows_is_shown(tab: Tab) -> Non
     bar.get_by_role("searchbox").fill("AMP  1.44")
     assert column(tab, 3) == ["1.44x [1.39, 1.49]"]
     expect(bar.get_by_role("status")).to_have_text("1 of 8 rows")
+    tab.reload()
+    assert column(tab, 3) == ["1.44x [1.39, 1.49]"], "the filter is in the address"
     bar.get_by_role("searchbox").fill("")
     bar.get_by_role("combobox").select_option("use it if")
     assert column(tab, 2) == ["checkpointing"]
