@@ -46,7 +46,8 @@ def the_tip(name: str, kind: str = "training") -> Tip:
     mechanism: Mechanism = the_way(name).mechanism or file.TIP.mechanism
     counts: dict[str, Counting] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
     count = counts.get(kind, partial(_settled, mechanism.count))
-    return replace(file.TIP, claim=Claim.FASTER, mechanism=replace(mechanism, count=count))  # type: ignore[no-any-return]
+    mechanism = replace(mechanism, count=count)
+    return replace(file.TIP, claim=Claim.FASTER, mechanism=mechanism, evidence="")  # type: ignore[no-any-return]
 
 
 def _settled(count: Counting, step: Step) -> Any:

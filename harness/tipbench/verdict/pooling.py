@@ -115,7 +115,10 @@ def state(
 def _next(before: State, mean: Mean, margin: float, bounds: Sequence[float]) -> State:
     if before.word in ("gain", "loss") and _probability(before, mean, margin) >= STAYS:
         return before
-    states = (State("gain"), State("loss"), *(State("within", bound) for bound in bounds))
+    # A gain or a loss must be seen in the interval beside it, too: "use it" at 1.54x [0.95, 2.51] convinces nobody.
+    low, high = mean.interval()
+    beyond = [State("gain")] * (low > 0) + [State("loss")] * (high < 0)
+    states = (*beyond, *(State("within", bound) for bound in bounds))
     sure = next((state for state in states if _probability(state, mean, margin) >= LEAST_PROBABILITY), None)
     if before.word == "within" and _probability(before, mean, margin) >= STAYS:
         return sure if sure is not None and sure.word == "within" and sure.bound < before.bound else before
