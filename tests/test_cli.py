@@ -280,9 +280,9 @@ def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[
 def test_reports_of_several_files_are_written_into_the_folder_named(say: Said, tmp_path: Path) -> None:
     made = [run([measured(info(), {"optimized": 0.1})], id=id) for id in ("11111111", "22222222")]
     files = [made_up.stored(tmp_path / "results", each) for each in made]
-    code, out, _ = say("report", *files, "--format", "csv", "--out", tmp_path / "reports")
+    code, out, _ = say("report", *files, "--format", "json", "--out", tmp_path / "reports")
     assert code == 0
-    assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.csv", "2026-03-01-22222222.csv"]
+    assert [Path(line).name for line in out.splitlines()] == ["2026-03-01-11111111.json", "2026-03-01-22222222.json"]
 
 
 def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

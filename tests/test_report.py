@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -46,10 +44,6 @@ def made() -> Run:
 
 def pairs(shown: Run) -> list[dict[str, Any]]:
     return list(json.loads(render(shown, [], "json"))["pairs"])
-
-
-def csv_lines(shown: Run) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(render(shown, [], "csv").decode())))
 
 
 # ---- JSON, the public format ----
@@ -170,9 +164,6 @@ def test_a_gpus_readings_are_by_side_and_what_the_driver_refuses_is_missing() ->
         "joules_a_step": {"baseline": 1.25, "variant": 0.875},
         "l2_emptied": False,
     }
-    (line,) = csv_lines(shown)
-    assert (line["baseline_sm_mhz"], line["variant_sm_mhz"]) == ("1980.0", "1755.0")
-    assert (line["baseline_memory_mhz"], line["variant_joules_a_step"]) == ("", "0.875")
 
 
 # ---- the machine's limit ----
@@ -220,27 +211,6 @@ def test_hostile_text_is_harmless_in_a_terminal_and_unchanged_in_json() -> None:
     assert pairs(hostile())[0]["tip"] == HOSTILE
 
 
-def test_hostile_text_is_no_formula_in_a_spreadsheet() -> None:
-    about = info("=cmd|' /C calc'!A0", ["@sum(A1)"], tip=tip("+1"))
-    (line,) = csv_lines(run([measured(about, {"@sum(A1)": 0.3})]))
-    assert (line["tip"], line["pair"], line["variant"]) == ("'+1", "'=cmd|' /C calc'!A0", "'@sum(A1)")
-
-
-# ---- CSV ----
-
-
-def test_csv_has_a_line_a_pair_and_variant(made: Run) -> None:
-    lines = csv_lines(made)
-    assert len(lines) == 20
-    for line, pair in zip(lines, pairs(made), strict=True):
-        assert line["run"] == "3f9a1c07"
-        for key in ("tip", "pair", "variant", "verdict"):
-            assert line[key] == pair[key]
-        assert line["speedup"] == ("" if pair["speedup"] is None else repr(pair["speedup"]))
-        peak = pair["memory"]["variant"].get("tensor_peak", "")
-        assert line["variant_tensor_peak_bytes"] == str(peak)
-
-
 # ---- writing ----
 
 
@@ -285,7 +255,7 @@ def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run([measured(info(), {"optimized": 0.1})])
-    path = write(made, [], "csv", tmp_path)
+    path = write(made, [], "json", tmp_path)
     assert path is not None
     before = path.read_bytes()
 
@@ -295,11 +265,11 @@ def test_a_failed_write_is_named_and_leaves_the_old_report_and_nothing_else(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", refuse)
         with pytest.raises(ReportError, match="no space left on device"):
-            write(run(), [], "csv", tmp_path)
+            write(run(), [], "json", tmp_path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     with pytest.raises(ReportError, match="name another folder with --out"):
-        write(made, [], "csv", path)
+        write(made, [], "json", path)
 
 
 # ---- numbers as words ----

@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(command=_report)
     command.add_argument("files", nargs="*", type=Path, metavar="FILE")
     command.add_argument(
-        "--format", choices=["md", "html", "json", "csv"], action="append", help="default: md; several may be asked for"
+        "--format", choices=["md", "html", "json"], action="append", help="default: md; several may be asked for"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
 

@@ -16,7 +16,6 @@ from tipbench.report.answer import answers
 from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, UNCLEAR
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
-from tipbench.report.table import csv
 from tipbench.tip.wording import plain
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ RENDERERS: dict[str, Callable[[Run, Sequence[Notice]], str]] = {
     "md": _markdown,
     "html": _html,
     "json": as_json.render,
-    "csv": lambda run, notices: csv(results(run)),
 }
 
 

@@ -16,7 +16,7 @@ from tipbench.records import store
 from tipbench.report.result import JOULES, LIMIT_PAIRS, MEMORY, READINGS, Result
 from tipbench.report.results import results
 from tipbench.report.trained import TrainingEffect, trained
-from tipbench.tip.wording import equal_work, plain, value
+from tipbench.tip.wording import equal_work, value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,19 +209,3 @@ def frame(rows: Sequence[Result]) -> pd.DataFrame:
     return pd.DataFrame(
         {name: pd.Series([column.of(row) for row in rows], dtype=column.dtype) for name, column in COLUMNS.items()}
     )
-
-
-def csv(rows: Sequence[Result]) -> str:
-    """The table as CSV, without the columns of objects.
-
-    Text that a spreadsheet would run as a formula gets an apostrophe, which makes it text.
-    """
-    table = frame(rows).select_dtypes(exclude="object")
-    for name in (name for name, column in COLUMNS.items() if column.dtype == "string"):
-        table[name] = table[name].map(_safe, na_action="ignore")
-    return str(table.to_csv(index=False, lineterminator="\n"))
-
-
-def _safe(text: str) -> str:
-    shown = plain(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
