@@ -23,7 +23,7 @@ from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
 from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NOT_MEASURED
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
-from tipbench.report.result import Result
+from tipbench.report.result import MEMORY_MARGIN, Result, Sides
 from tipbench.report.ways import WayEffect
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
@@ -71,7 +71,7 @@ class Row:
         memory: of live tensors; empty if not measured.
         only_if: the condition, cut where it is long, as the page shows it whole elsewhere.
         whole: the whole condition.
-        rivals: changes that exclude this one.
+        rivals: changes that exclude this one, and what it was measured against.
     """
 
     grade: str
@@ -198,7 +198,12 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
     title += DEPRECATED if first.gains and first.gains[0].effect.row.status.startswith("deprecated") else ""
-    rivals = tuple(dict.fromkeys(f"not with: {answer.rival}" for answer in about if answer.rival))
+    rivals = tuple(
+        dict.fromkeys(
+            [f"not with: {answer.rival}" for answer in about if answer.rival]
+            + [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
+        )
+    )
     return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, rivals)
 
 
@@ -211,15 +216,17 @@ def _cell(answer: Answer) -> TableCell:
         return TableCell(rest=_time_of(rows))
     if answer.claim == Claim.SOONER and rows[0].one_off_sides:
         return TableCell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
-    if answer.kind in (USE, USE_IF):
-        gains = [gain for gain in gains if gain.state == "gain"]
+    decided = ("gain",) if answer.kind in (USE, USE_IF) else ("gain", "loss")
+    gains = [gain for gain in gains if gain.state in decided] or gains
     means = [gain.effect.mean for gain in gains if gain.effect.mean]
     ratios = [math.exp(mean.mean) for mean in means]
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
     brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
-    return TableCell(rest=f"costs: {number}") if answer.kind == DO_NOT else TableCell(number, brackets)
+    if answer.kind == DO_NOT:
+        return TableCell(rest=f"costs: {number}")
+    return TableCell(number, brackets) if _is_sure(answer) else TableCell(rest=f"{number} {brackets}".strip())
 
 
 def _alike(*ratios: float) -> list[str]:
@@ -241,8 +248,7 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 def _memory(answers: Iterable[Answer]) -> TableCell:
     jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
-    read = [(claim, row.tree_sides if row.one_of == COMPILED_MODEL else row.memory_sides) for claim, row in jobs]
-    changes = [(claim, sides) for claim, sides in read if sides and all(sides)]
+    changes = [(claim, sides) for claim, row in jobs if (sides := _memory_sides(claim, row)) and all(sides)]
     if not changes:
         return TableCell()
     changes.sort(key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
@@ -251,6 +257,17 @@ def _memory(answers: Iterable[Answer]) -> TableCell:
         return TableCell(rest="same")
     words = " to ".join(dict.fromkeys([change(*least), change(*most)]))
     return TableCell(words) if claim == Claim.LEANER else TableCell(rest=words)
+
+
+def _memory_sides(claim: str, row: Result) -> Sides | None:
+    """Of live tensors; of the process where a model is compiled, or where next to nothing of it are tensors that
+    change: photos that are kept are none, and half of 1.6 MiB is nothing."""
+    live, process = row.memory_sides, row.tree_sides
+    if row.one_of == COMPILED_MODEL or not live:
+        return process
+    if claim == Claim.LEANER or not process or abs(live[1] - live[0]) >= LIVE_MARGIN * process[0]:
+        return live
+    return process if abs(process[1] / process[0] - 1) >= MEMORY_MARGIN else (process[0], process[0])
 
 
 def _short(when: str) -> str:
@@ -275,7 +292,7 @@ def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
         yield f"Only if {answer.when}."
     yield from _joined(list(_gains(answer.gains)))
     if answer.against:
-        yield f"Against{where}: {answer.against}."
+        yield f"Against: {answer.against}."
     if answer.price not in ("", NOT_MEASURED):
         yield f"Price{where}: {answer.price}."
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
@@ -311,9 +328,8 @@ def _open(answer: Answer, address: str) -> TipLine:
 
 
 def _to_avoid(answer: Answer) -> list[WayEffect]:
-    if answer.workload == OPERATIONS:
-        return []
-    return [way for way in answer.ways if way.kind == DO_NOT] if answer.kind == DO_NOT else answer.harmful
+    """Ways that cost of tips that do not: the table has the others."""
+    return [] if answer.kind == DO_NOT or answer.workload == OPERATIONS else answer.harmful
 
 
 def _avoided(way: WayEffect) -> str:

@@ -38,7 +38,7 @@ def versions(machine: Mapping[str, Any]) -> str:
 
 
 def brief_lines(machine: Mapping[str, Any]) -> list[str]:
-    """Three lines, one more where several machines share the ranks; what a machine does not tell is left out."""
+    """Two lines, one more where several machines share the ranks; what a machine does not tell is left out."""
     cores, memory, kernel = machine.get("cores"), machine.get("memory_bytes"), machine.get("kernel")
     caches = machine.get("caches")
     parts: dict[str, list[Any]] = {
@@ -49,11 +49,10 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
             f"{size(memory)} of memory" if isinstance(memory, int) else None,
             *_gpus(machine),
         ],
-        "System": [machine.get("os"), kernel and f"kernel {kernel}", machine.get("libc"), machine.get("compiler")],
         "Software": [
-            f"{name} {machine[name]}"
-            for name in ("torch", "torchvision", "numpy", "triton", "python")
-            if machine.get(name)
+            machine.get("os"),
+            kernel and f"kernel {kernel}",
+            *(f"{name} {machine[name]}" for name in ("torch", "torchvision", "python") if machine.get(name)),
         ],
     }
     facts = {label: [str(part) for part in listed if part and part not in _UNKNOWN] for label, listed in parts.items()}

@@ -168,18 +168,16 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
     """What the controls say of the effects that a run can detect: what the macro `noise` of `parts.md.j2` takes.
 
     measured, judged: how many controls with identical sides were measured, and have a verdict.
-    wrong: pair, verdict and ratio of those that were called different. smallest, largest: effects, as shares of 1, that
-    the median operation and the noisiest cannot tell from none; None if none has an interval. jobs: the same of the
-    median whole job. planted: effect, as a share of 1, verdict and ratio of those that differ on purpose and were
-    timed.
+    wrong: pair, verdict and ratio of those that were called different. smallest: effect, as a share of 1, that the
+    median operation cannot tell from none; None if none has an interval. jobs: the same of the median whole job.
+    planted: effect, as a share of 1, verdict and ratio of those that differ on purpose and were timed.
     """
     measured = [control for control in controls if control.is_measured and control.is_identical]
-    by_scale: dict[bool, dict[str, float]] = {True: {}, False: {}}
+    by_scale: dict[bool, list[float]] = {True: [], False: []}
     for control in measured:
         if control.low and control.high:
-            by_scale[control.scale == "macro"][control.pair] = max(1 / control.low, control.high) - 1
+            by_scale[control.scale == "macro"].append(max(1 / control.low, control.high) - 1)
     jobs, reach = by_scale[True], by_scale[False]
-    noisiest = max(reach, key=lambda pair: reach[pair], default="")
     return {
         "measured": len(measured),
         "judged": sum(control.verdict != "inconclusive" for control in measured),
@@ -188,10 +186,8 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
             for control in measured
             if control.verdict in ("faster", "slower")
         ],
-        "smallest": statistics.median(reach.values()) if reach else None,
-        "noisiest": noisiest if len(reach) > 1 else "",
-        "largest": reach.get(noisiest),
-        "jobs": statistics.median(jobs.values()) if jobs else None,
+        "smallest": statistics.median(reach) if reach else None,
+        "jobs": statistics.median(jobs) if jobs else None,
         "planted": [
             (control.truth - 1, control.verdict, _speedup(control))
             for control in controls

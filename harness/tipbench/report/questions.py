@@ -41,11 +41,12 @@ QUESTIONS = {
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "What makes the first step faster?": ("regional-compile",),
+    "Why is the first step slow? It compiles; less:": ("regional-compile", "changing-shapes"),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""
 
+ALTERS_RESULTS = "Which changes alter results?"
 CHANGES_RESULTS, SAVES_MEMORY = "Does bfloat16 change my results?", "What saves memory, and at what price?"
 
 
@@ -80,6 +81,12 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             words = f"outputs of {job} are {percent(errors[0])} off, those in float32 {errors[1]:.1g} of their largest."
             yield TipLine(CHANGES_RESULTS, address(answer.tip), words)
         break
+    altering = dict.fromkeys(
+        a.tip for a in made if a.kind in ACTS and a.gains[0].effect.row.equal.get("method") == "lossy"
+    )
+    if altering:
+        words = f"{', '.join(altering)}, by design; of the others, each page says how equal both sides are."
+        yield TipLine(ALTERS_RESULTS, "", words)
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
