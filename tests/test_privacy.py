@@ -22,7 +22,7 @@ from tests.published import TOKEN, suite_run
 from tipbench.machine.controls import controls
 from tipbench.publish.allowed import allowed
 from tipbench.publish.forms import hardware_name
-from tipbench.publish.suite import declares
+from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report.results import results
@@ -214,7 +214,8 @@ def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
     }
 
 
-def test_texts_and_code_of_a_tip_are_the_suites_own() -> None:
+def test_texts_and_code_of_a_tip_are_the_suites_own(suite: Any) -> None:
+    assert all(is_own(text) for info in suite.pairs for text in (info.tip["do"], *sum(info.tip["ways"].items(), ())))
     assert declares("benchmarks/limit.py", "Copy")
     assert not declares("benchmarks/limit.py", "Canary")
     about = ("records", 2, "info")

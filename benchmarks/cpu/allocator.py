@@ -21,6 +21,7 @@ is what all other pairs run with: what it brings is what they have been spared.
 
 import ctypes
 import os
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,24 +33,18 @@ from tipbench.tip.words import (
     Job,
     MacroPair,
     Mechanism,
-    Pair,
-    ProcessSettings,
+    SettingsPair,
     Sizes,
     Step,
     Tip,
     Unseen,
     Way,
-    library,
     library_of,
     page_faults,
-    process_settings,
-    requires,
-    variant,
 )
 
 LAUNCHER = "oversize_threshold:1,background_thread:true,metadata_thp:auto"
 """MALLOC_CONF as torch.backends.xeon.run_cpu sets it."""
-KEEP_PAGES = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 KEEP_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_MMAP_MAX_": "0"}
 THRESHOLDS = tuple(KEEP_HEAP)
 
@@ -92,25 +87,46 @@ def other_allocator(baseline: str, optimized: str) -> bool:
     return baseline.partition(":")[0] != optimized.partition(":")[0]
 
 
-TIP = Tip(
-    id="allocator",
-    title="Use jemalloc or tcmalloc",
+allocator = partial(Way, without=THRESHOLDS, devices=("cpu",))
+JEMALLOC = allocator(
     do=(
         "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=oversize_threshold:1,background_thread:true,metadata_thp:auto python "
         "train.py  # Debian: libjemalloc2"
     ),
-    ways={
-        "jemalloc_bare": "",
-        "tcmalloc": "LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py  # Debian: libtcmalloc-minimal4",
-        "jemalloc_keeping": (
-            "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
-            "python train.py  # Debian: libjemalloc2"
-        ),
-        "glibc_keeping": (
-            "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py"
-            "  # gives no memory back, and can grow at each step that keeps a small tensor, such as a loss"
-        ),
-    },
+    preload=("jemalloc",),
+    env={"MALLOC_CONF": LAUNCHER},
+)
+JEMALLOC_BARE = allocator(name="jemalloc_bare", preload=("jemalloc",))
+JEMALLOC_KEEPING = allocator(
+    name="jemalloc_keeping",
+    do=(
+        "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
+        "python train.py  # Debian: libjemalloc2"
+    ),
+    preload=("jemalloc",),
+    env={"MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"},
+)
+TCMALLOC = allocator(
+    name="tcmalloc",
+    do="LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py  # Debian: libtcmalloc-minimal4",
+    preload=("tcmalloc",),
+)
+GLIBC_KEEPING = allocator(
+    name="glibc_keeping",
+    do=(
+        "MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_MMAP_MAX_=0 python train.py"
+        "  # gives no memory back, and can grow at each step that keeps a small tensor, such as a loss"
+    ),
+    env=KEEP_HEAP,
+    keeps_pages=True,
+)
+WAYS = JEMALLOC, JEMALLOC_BARE, JEMALLOC_KEEPING, TCMALLOC, GLIBC_KEEPING
+
+TIP = Tip(
+    id="allocator",
+    title="Use jemalloc or tcmalloc",
+    do=JEMALLOC.do,
+    ways={way.name: way.do for way in WAYS[1:]},
     against="glibc's allocator, with nothing set",
     guide=("A2.4",),
     claim=Claim.FASTER,
@@ -129,48 +145,7 @@ TIP = Tip(
 )
 
 
-class _Allocator(Pair):
-    """The same step, in processes with different allocators."""
-
-    devices = ("cpu",)
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    @process_settings(without=THRESHOLDS)
-    def baseline(self) -> Step:
-        return self.build()
-
-    @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": LAUNCHER})
-    def optimized(self) -> Step:
-        return self.build()
-
-    @variant
-    @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",))
-    def jemalloc_bare(self) -> Step:
-        return self.build()
-
-    @variant
-    @requires(library("jemalloc"))
-    @process_settings(without=THRESHOLDS, preload=("jemalloc",), env={"MALLOC_CONF": KEEP_PAGES})
-    def jemalloc_keeping(self) -> Step:
-        return self.build()
-
-    @variant
-    @requires(library("tcmalloc"))
-    @process_settings(without=THRESHOLDS, preload=("tcmalloc",))
-    def tcmalloc(self) -> Step:
-        return self.build()
-
-    @variant
-    @process_settings(without=THRESHOLDS, env=KEEP_HEAP)
-    def glibc_keeping(self) -> Step:
-        return self.build()
-
-
-class Temporaries(_Allocator):
+class Temporaries(SettingsPair, ways=WAYS):
     """A formula of five operations, each with a temporary of 40 MB.
 
     Up to 32 MB glibc adjusts itself to what it has seen, and the result depends on the heap's history.
@@ -183,7 +158,7 @@ class Temporaries(_Allocator):
         return lambda: x * 0.5 * (1 + torch.erf(x / 1.41421))
 
 
-class ResNet50Inference(_Allocator, RunResNet):
+class ResNet50Inference(SettingsPair, RunResNet, ways=WAYS):
     """ResNet-50, the guide's own example, run over JPEG files, loading included."""
 
     sizes = Sizes(dict(batch=4, pixels=224), M=dict(batch=32), test=dict(batch=1, pixels=32))
@@ -191,11 +166,8 @@ class ResNet50Inference(_Allocator, RunResNet):
     def job(self) -> Job:
         return image_inference(self.device, model="resnet50", **self.size)
 
-    def build(self) -> Step:
-        return self.job().step
 
-
-class TransformerEpoch(_Allocator, MacroPair):
+class TransformerEpoch(SettingsPair, MacroPair, ways=WAYS):
     """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
 
     task = "inference"
@@ -208,32 +180,8 @@ class TransformerEpoch(_Allocator, MacroPair):
     def job(self) -> Job:
         return line_vectors(self.device, TransformerReader, **self.size)
 
-    def build(self) -> Step:
-        job = self.job()
+    def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
 
 
-ON_ANY_JOB = (
-    Way(
-        settings=ProcessSettings(env=(("MALLOC_CONF", LAUNCHER),), preload=("jemalloc",)),
-        without=THRESHOLDS,
-        needs=(library("jemalloc"),),
-        devices=("cpu",),
-    ),
-    Way(
-        name="tcmalloc",
-        do=TIP.ways["tcmalloc"],
-        settings=ProcessSettings(preload=("tcmalloc",)),
-        without=THRESHOLDS,
-        needs=(library("tcmalloc"),),
-        devices=("cpu",),
-    ),
-    Way(
-        name="glibc-keeping",
-        do=TIP.ways["glibc_keeping"],
-        settings=ProcessSettings(env=tuple(sorted(KEEP_HEAP.items()))),
-        without=THRESHOLDS,
-        devices=("cpu",),
-        keeps_pages=True,
-    ),
-)
+ON_ANY_JOB = JEMALLOC, TCMALLOC, GLIBC_KEEPING

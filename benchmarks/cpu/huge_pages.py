@@ -22,7 +22,7 @@ program to move memory together (its setting `defrag`); what was asked for stays
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -36,15 +36,13 @@ from tipbench.tip.words import (
     MacroPair,
     Mechanism,
     Need,
-    Pair,
     Reason,
+    SettingsPair,
     Sizes,
     Step,
     Tip,
+    Way,
     page_faults,
-    process_settings,
-    requires,
-    variant,
 )
 
 KERNELS = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -89,11 +87,23 @@ def huge_pages_and_faults(step: Step) -> list[float]:
     return [most.mib, page_faults(step)]
 
 
+BY_PYTORCH = Way(
+    do="THP_MEM_ALLOC_ENABLE=1 python train.py",
+    env={"THP_MEM_ALLOC_ENABLE": "1"},
+    without=THRESHOLDS,
+)
+BY_GLIBC = Way(
+    name="by_glibc",
+    do="GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python train.py",
+    env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+    needs=(Need("glibc 2.35", older_glibc),),
+)
+
 TIP = Tip(
     id="huge-pages",
     title="Let PyTorch use huge pages",
-    do="THP_MEM_ALLOC_ENABLE=1 python train.py",
-    ways={"by_glibc": "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 python train.py"},
+    do=BY_PYTORCH.do,
+    ways={BY_GLIBC.name: BY_GLIBC.do},
     when="nothing keeps glibc from giving large tensors back: no other allocator, and none of its thresholds raised",
     against="glibc's allocator and pages of 4 KiB, with nothing set",
     guide=("M25",),
@@ -110,28 +120,10 @@ TIP = Tip(
 )
 
 
-class _HugePages(Pair):
+class _HugePages(SettingsPair, ways=(BY_PYTORCH, BY_GLIBC)):
     """The same step, in processes that ask for huge pages or do not."""
 
-    devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (Need("huge pages on request", not_on_request),)
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    @process_settings(without=THRESHOLDS)
-    def baseline(self) -> Step:
-        return self.build()
-
-    @process_settings(without=THRESHOLDS, env={"THP_MEM_ALLOC_ENABLE": "1"})
-    def optimized(self) -> Step:
-        return self.build()
-
-    @variant
-    @requires(Need("glibc 2.35", older_glibc))
-    @process_settings(without=THRESHOLDS, env={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
-    def by_glibc(self) -> Step:
-        return self.build()
+    needs = (Need("huge pages on request", not_on_request),)
 
 
 class Temporaries(_HugePages):
@@ -147,11 +139,6 @@ class Temporaries(_HugePages):
 class ResNetInference(_HugePages, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    needs = (*_HugePages.needs, *RunResNet.needs)
-
-    def build(self) -> Step:
-        return self.job().step
-
 
 class TransformerEpoch(_HugePages, MacroPair):
     """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
@@ -166,6 +153,5 @@ class TransformerEpoch(_HugePages, MacroPair):
     def job(self) -> Job:
         return line_vectors(self.device, TransformerReader, **self.size)
 
-    def build(self) -> Step:
-        job = self.job()
+    def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)

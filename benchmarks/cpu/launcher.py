@@ -24,7 +24,7 @@ prevents it. The launcher also writes `[run0]:` before every line that the job p
 
 import os
 import shutil
-from typing import ClassVar
+from functools import partial
 
 import psutil
 import torch
@@ -36,17 +36,15 @@ from tipbench.tip.words import (
     Claim,
     Mechanism,
     Need,
-    Pair,
     Reason,
+    SettingsPair,
     Step,
     Tip,
+    Way,
     available_cores,
     cores,
     library,
     mapped_library,
-    process_settings,
-    requires,
-    variant,
 )
 
 CORES = psutil.cpu_count(logical=False) or available_cores()
@@ -74,23 +72,34 @@ def all_three_changed(baseline: list[str | int], optimized: list[str | int]) -> 
     return all(before != after for before, after in zip(baseline, optimized, strict=True))
 
 
-TIP = Tip(
-    id="launcher",
-    title="Start a job with PyTorch's CPU launcher",
+launched = partial(Way, prefix=BOUND, without=THRESHOLDS)
+WITH_TCMALLOC = launched(
     do=(
         "python -m torch.backends.xeon.run_cpu --enable-tcmalloc train.py"
         "  # first, in an activated environment: conda install -c conda-forge gperftools; pip install intel-openmp. "
         "It misses, with a warning, what apt installed: LD_PRELOAD=libtcmalloc_minimal.so.4 python train.py. "
         "It undoes taskset, and ends with status 0 even if train.py fails"
     ),
-    ways={
-        "jemalloc": (
-            "python -m torch.backends.xeon.run_cpu --enable-jemalloc train.py"
-            "  # first, in an activated environment: conda install -c conda-forge jemalloc; pip install intel-openmp. "
-            "It misses, with a warning, what apt installed: LD_PRELOAD=libjemalloc.so.2 python train.py. "
-            "It undoes taskset, and ends with status 0 even if train.py fails"
-        )
-    },
+    preload=("iomp5", "tcmalloc"),
+    env=THREADS,
+)
+WITH_JEMALLOC = launched(
+    name="jemalloc",
+    do=(
+        "python -m torch.backends.xeon.run_cpu --enable-jemalloc train.py"
+        "  # first, in an activated environment: conda install -c conda-forge jemalloc; pip install intel-openmp. "
+        "It misses, with a warning, what apt installed: LD_PRELOAD=libjemalloc.so.2 python train.py. "
+        "It undoes taskset, and ends with status 0 even if train.py fails"
+    ),
+    preload=("iomp5", "jemalloc"),
+    env={**THREADS, "MALLOC_CONF": LAUNCHER},
+)
+
+TIP = Tip(
+    id="launcher",
+    title="Start a job with PyTorch's CPU launcher",
+    do=WITH_TCMALLOC.do,
+    ways={WITH_JEMALLOC.name: WITH_JEMALLOC.do},
     against="`python train.py`: GNU's OpenMP runtime, and glibc's allocator with nothing set",
     guide=("M24",),
     when="the machine is yours alone, nothing goes by its exit status, and it starts no threads or programs of its own",
@@ -112,51 +121,19 @@ TIP = Tip(
 )
 
 
-class _Launched(Pair):
+class _Launched(SettingsPair, ways=(WITH_TCMALLOC, WITH_JEMALLOC)):
     """The same step, in a process that was just started and in one that has what the launcher sets."""
 
-    devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (cores(2), library("iomp5"), Need("taskset", no_taskset))
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    @process_settings(without=THRESHOLDS)
-    def baseline(self) -> Step:
-        return self.build()
-
-    @requires(library("tcmalloc"))
-    @process_settings(without=THRESHOLDS, preload=("iomp5", "tcmalloc"), env=THREADS, prefix=BOUND)
-    def optimized(self) -> Step:
-        return self.build()
-
-    @variant
-    @requires(library("jemalloc"))
-    @process_settings(
-        without=THRESHOLDS, preload=("iomp5", "jemalloc"), env={**THREADS, "MALLOC_CONF": LAUNCHER}, prefix=BOUND
-    )
-    def jemalloc(self) -> Step:
-        return self.build()
+    needs = (cores(2), library("iomp5"), Need("taskset", no_taskset))
 
 
 class ResNetInference(_Launched, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    needs = (*_Launched.needs, *RunResNet.needs)
-
-    def build(self) -> Step:
-        return self.job().step
-
 
 class EncoderInference(_Launched, RunEncoder):
     """A TransformerEncoder run over text."""
 
-    def build(self) -> Step:
-        return self.job().step
-
 
 class GPTTraining(_Launched, TrainGPT):
     """A GPT trained on text."""
-
-    def build(self) -> Step:
-        return self.job().step

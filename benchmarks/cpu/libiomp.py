@@ -17,7 +17,7 @@ The runtime is chosen before the process starts, so each variant runs in a proce
 """
 
 import os
-from typing import ClassVar
+from functools import partial
 
 import torch
 
@@ -26,9 +26,7 @@ from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
     Mechanism,
-    Need,
-    Pair,
-    ProcessSettings,
+    SettingsPair,
     Sizes,
     Step,
     Tip,
@@ -36,9 +34,6 @@ from tipbench.tip.words import (
     cores,
     library,
     mapped_library,
-    process_settings,
-    sweep,
-    variant,
 )
 
 SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
@@ -55,15 +50,28 @@ def only_optimized_is_intels(baseline: str, optimized: str) -> bool:
     return "libiomp5" in optimized and "libiomp5" not in baseline
 
 
+intel = partial(Way, preload=("iomp5",), devices=("cpu",))
+INTEL = intel(
+    do="LD_PRELOAD=libiomp5.so python train.py  # with its path, lib/libiomp5.so after: pip install intel-openmp"
+)
+SLEEPING_AT_ONCE = intel(name="blocktime=0", env={"KMP_BLOCKTIME": "0"})
+SLEEPING_SOON = intel(
+    name="blocktime=1",
+    do="LD_PRELOAD=libiomp5.so KMP_BLOCKTIME=1 python train.py",
+    env={"KMP_BLOCKTIME": "1"},
+)
+BOUND = intel(
+    name="bound",
+    do="LD_PRELOAD=libiomp5.so KMP_AFFINITY=granularity=fine,compact,1,0 python train.py",
+    env={"KMP_AFFINITY": "granularity=fine,compact,1,0"},
+)
+WAYS = INTEL, SLEEPING_AT_ONCE, SLEEPING_SOON
+
 TIP = Tip(
     id="libiomp",
     title="Use Intel's OpenMP runtime",
-    do="LD_PRELOAD=libiomp5.so python train.py  # with its path, lib/libiomp5.so after: pip install intel-openmp",
-    ways={
-        "blocktime=0": "",
-        "blocktime=1": "LD_PRELOAD=libiomp5.so KMP_BLOCKTIME=1 python train.py",
-        "bound": "LD_PRELOAD=libiomp5.so KMP_AFFINITY=granularity=fine,compact,1,0 python train.py",
-    },
+    do=INTEL.do,
+    ways={way.name: way.do for way in (*WAYS[1:], BOUND)},
     against="GNU's OpenMP runtime, which comes with torch",
     guide=("A2.3",),
     claim=Claim.FASTER,
@@ -78,30 +86,13 @@ TIP = Tip(
 )
 
 
-class _OpenMP(Pair):
+class _OpenMP(SettingsPair, ways=WAYS):
     """The same step, in processes with different OpenMP runtimes, or with settings of Intel's."""
 
-    devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (cores(2), library("iomp5"))
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    def baseline(self) -> Step:
-        return self.build()
-
-    @process_settings(preload=("iomp5",))
-    def optimized(self) -> Step:
-        return self.build()
-
-    @variant
-    @sweep(blocktime=(0, 1))
-    @process_settings(preload=("iomp5",), env={"KMP_BLOCKTIME": "{blocktime}"})
-    def sleeping_soon(self, blocktime: int = 0) -> Step:
-        return self.build()
+    needs = (cores(2), library("iomp5"))
 
 
-class SmallOperations(_OpenMP):
+class SmallOperations(_OpenMP, ways=(*WAYS, BOUND)):
     """Many operations just large enough that PyTorch uses threads for them: above 32768 elements."""
 
     sizes = Sizes(dict(operations=200, elements=40_000), test=dict(operations=3))
@@ -117,26 +108,13 @@ class SmallOperations(_OpenMP):
 
         return step
 
-    @variant
-    @process_settings(preload=("iomp5",), env={"KMP_AFFINITY": "granularity=fine,compact,1,0"})
-    def bound(self) -> Step:
-        return self.build()
-
 
 class ResNetInference(_OpenMP, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
-
-    needs = (*_OpenMP.needs, *RunResNet.needs)
-
-    def build(self) -> Step:
-        return self.job().step
 
 
 class EncoderInference(_OpenMP, RunEncoder):
     """A TransformerEncoder run over text."""
 
-    def build(self) -> Step:
-        return self.job().step
 
-
-ON_ANY_JOB = (Way(settings=ProcessSettings(preload=("iomp5",)), needs=(library("iomp5"),), devices=("cpu",)),)
+ON_ANY_JOB = (INTEL,)

@@ -16,7 +16,6 @@ numactl refuses, and the variant fails with what it said.
 """
 
 from pathlib import Path
-from typing import ClassVar
 
 import psutil
 import torch
@@ -26,15 +25,14 @@ from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import (
     Claim,
     Mechanism,
-    Need,
-    Pair,
+    SettingsPair,
     Sizes,
     Step,
     Tip,
+    Way,
     available_cores,
     numa_nodes,
     pages_by_node,
-    process_settings,
 )
 
 
@@ -56,10 +54,20 @@ def only_optimized_is_bound(baseline: str, optimized: str) -> bool:
     return not baseline.startswith("bind") and optimized.startswith("bind") and optimized.endswith(" [0]")
 
 
+NODES = max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
+CORES = min(available_cores(), psutil.cpu_count(logical=False) or available_cores())
+ONE_NODE = {"OMP_NUM_THREADS": str(max(1, CORES // NODES))}
+ON_ANY_NODE = Way(name="baseline", env=ONE_NODE)
+BOUND = Way(
+    do="numactl --cpunodebind=0 --membind=0 python train.py",
+    env=ONE_NODE,
+    prefix=("numactl", "--cpunodebind=0", "--membind=0"),
+)
+
 TIP = Tip(
     id="numa",
     title="Bind a process to one NUMA node",
-    do="numactl --cpunodebind=0 --membind=0 python train.py",
+    do=BOUND.do,
     when="a process has no more threads than a node has cores",
     against="the same threads, on any node",
     guide=("A2.1",),
@@ -73,29 +81,11 @@ TIP = Tip(
     ),
 )
 
-NODE_0 = ("numactl", "--cpunodebind=0", "--membind=0")
 
-NODES = max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
-CORES = min(available_cores(), psutil.cpu_count(logical=False) or available_cores())
-ONE_NODE = {"OMP_NUM_THREADS": str(max(1, CORES // NODES))}
-
-
-class _Binding(Pair):
+class _Binding(SettingsPair, ways=(ON_ANY_NODE, BOUND)):
     """The same step, in a process that is bound to a node and in one that is not."""
 
-    devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (numa_nodes(2),)
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    @process_settings(env=ONE_NODE)
-    def baseline(self) -> Step:
-        return self.build()
-
-    @process_settings(env=ONE_NODE, prefix=NODE_0)
-    def optimized(self) -> Step:
-        return self.build()
+    needs = (numa_nodes(2),)
 
 
 class MemorySweep(_Binding):
@@ -111,14 +101,6 @@ class MemorySweep(_Binding):
 class ResNetInference(_Binding, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
 
-    needs = (*_Binding.needs, *RunResNet.needs)
-
-    def build(self) -> Step:
-        return self.job().step
-
 
 class EncoderInference(_Binding, RunEncoder):
     """A TransformerEncoder run over text."""
-
-    def build(self) -> Step:
-        return self.job().step

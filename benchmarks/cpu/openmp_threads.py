@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import psutil
 import torch
@@ -35,15 +34,13 @@ from benchmarks.jobs.language_model import RunEncoder, TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
-    MacroPair,
-    Need,
     Pair,
+    SettingsPair,
     Sizes,
     Step,
     Tip,
     Way,
     appears,
-    as_it_is,
     available_cores,
     changes,
     cores,
@@ -51,14 +48,12 @@ from tipbench.tip.words import (
     flops,
     process_settings,
     sweep,
-    variant,
 )
 
 CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
 THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
 """One thread, half the cores, all cores: less the one that is the default anyway."""
-MY_CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
 def threads(step: Step) -> int:
@@ -72,10 +67,19 @@ def bound_threads(step: Step) -> int:
     return sum(len(os.sched_getaffinity(thread)) == 1 for thread in found)
 
 
+HALF = Way(
+    do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
+    env={"OMP_NUM_THREADS": str(max(1, CORES // 2))},
+    without=("OMP_NUM_THREADS",),
+)
+BOUND = Way(env={"OMP_PROC_BIND": "close"})
+ALSO_BOUND = Way(name="bound", env=BOUND.env)
+BOUND_BY_GNU = Way(name="gnu_affinity", env={"GOMP_CPU_AFFINITY": " ".join(map(str, sorted(os.sched_getaffinity(0))))})
+
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
-    do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
+    do=HALF.do,
     ways={"bound": ""},
     when="two processes share the machine",
     against="two processes with a thread for every core each",
@@ -144,24 +148,14 @@ class SmallOperations(_Threads):
         return chain(**self.size)
 
 
-class BoundThreads(Pair):
+class BoundThreads(SettingsPair, ways=(BOUND, BOUND_BY_GNU)):
     """Many operations just large enough that PyTorch uses threads for them, each thread on a core of its own."""
 
-    devices = ("cpu",)
     needs = (cores(2),)
-    sizes = Sizes(dict(operations=100, elements=40_000), test=dict(operations=3))
+    sizes = SmallOperations.sizes
     mechanism = appears("threads that may run on one core only", bound_threads)
 
-    def baseline(self) -> Step:
-        return chain(**self.size)
-
-    @process_settings(env={"OMP_PROC_BIND": "close"})
-    def optimized(self) -> Step:
-        return chain(**self.size)
-
-    @variant
-    @process_settings(env={"GOMP_CPU_AFFINITY": MY_CORES})
-    def gnu_affinity(self) -> Step:
+    def build(self) -> Step:
         return chain(**self.size)
 
 
@@ -169,48 +163,24 @@ def threads_and_bound(step: Step) -> str:
     return f"{threads(step)}, {bound_threads(step)} bound"
 
 
-class GPTTraining(TrainGPT):
+class GPTTraining(SettingsPair, TrainGPT, ways=(HALF, ALSO_BOUND)):
     """Training a small GPT in one process, with half as many threads as cores, or with threads that are bound."""
 
-    devices = ("cpu",)
     needs = (cores(2),)
     against = "a thread for every core"
     mechanism = changes("threads that share the work, and how many may run on one core only", threads_and_bound)
 
-    @process_settings(without=("OMP_NUM_THREADS",))
-    def baseline(self) -> Step:
-        return super().baseline()
 
-    @process_settings(env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
-    def optimized(self) -> Step:
-        return super().baseline()
-
-    @variant
-    @process_settings(without=("OMP_NUM_THREADS",), env={"OMP_PROC_BIND": "close"})
-    def bound(self) -> Step:
-        return super().baseline()
-
-
-class _TwoProcesses(MacroPair, apply=as_it_is):
+class _TwoProcesses(SettingsPair, ways=(HALF,)):
     """Two processes do the same job side by side: each with PyTorch's default of threads, or with half the cores."""
 
-    devices = ("cpu",)
-    needs: ClassVar[tuple[Need, ...]] = (cores(2),)
+    ranks = 2
+    needs = (cores(2),)
     mechanism = falls("threads that share the work of an operation, in each process", threads)
-
-    @process_settings(ranks=2, without=("OMP_NUM_THREADS",))
-    def baseline(self) -> Step:
-        return super().baseline()
-
-    @process_settings(ranks=2, env={"OMP_NUM_THREADS": str(max(1, CORES // 2))})
-    def optimized(self) -> Step:
-        return super().optimized()
 
 
 class TwoInstances(_TwoProcesses, RunResNet):
     """Two processes run ResNet-18 over JPEG files, loading included."""
-
-    needs = (*_TwoProcesses.needs, *RunResNet.needs)
 
 
 class TwoEncoders(_TwoProcesses, RunEncoder):

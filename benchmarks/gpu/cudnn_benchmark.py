@@ -24,7 +24,6 @@ from tipbench.tip.words import (
     Claim,
     Job,
     Pair,
-    ProcessSettings,
     Sizes,
     Step,
     Tip,
@@ -147,7 +146,7 @@ class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
 ON_ANY_JOB = (
     Way(
         applies=with_convolutions,
-        settings=ProcessSettings(own_process="searching"),
+        own_process="searching",
         switch=searching,
         devices=("cuda",),
     ),

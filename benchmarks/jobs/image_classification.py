@@ -1,13 +1,13 @@
 """Say which photo a crop was cut from: an image classifier, trained or run over real JPEG files."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, OnTheCard, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
-from tipbench.tip.words import Equal, Job, MacroPair, Need, Sizes, Step, available_cores, torchvision
+from tipbench.tip.words import Equal, Job, MacroPair, Sizes, Step, available_cores, torchvision
 
 
 def image_classification(
@@ -52,7 +52,7 @@ class TrainResNet(MacroPair):
     """ResNet-18 trained on `batch` JPEG files at once, cut to `pixels` x `pixels`; on a CPU loading is included."""
 
     task = "training"
-    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    needs: ClassVar[Any] = (torchvision(),)
     # Adding up in another order puts a few ReLUs on the other side of zero, and then whole gradients
     # differ, on both sides alike: so both are compared with fp64, by the error over all outputs together.
     equal = Equal.REFERENCE
@@ -73,7 +73,7 @@ class RunResNet(MacroPair):
     """ResNet-18 run over JPEG files, `batch` at once; on a CPU loading is included."""
 
     task = "inference"
-    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    needs: ClassVar[Any] = (torchvision(),)
     sizes = Sizes(
         dict(batch=4, pixels=224),
         M=dict(batch=16),
@@ -91,7 +91,7 @@ class RunSmallNetwork(MacroPair):
 
     task = "inference"
     loads = True
-    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    needs: ClassVar[Any] = (torchvision(),)
     sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=32))
 
     def job(self) -> Job:
@@ -103,7 +103,7 @@ class TrainSmallNetwork(MacroPair):
 
     task = "training"
     loads = True
-    needs: ClassVar[tuple[Need, ...]] = (torchvision(),)
+    needs: ClassVar[Any] = (torchvision(),)
     # The gradients of convolutions are added up on a GPU in no fixed order.
     tolerance = 1e-3
     sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=16))

@@ -23,9 +23,9 @@ from tipbench.records.fields import converted
 from tipbench.suite.files import BENCHMARKS, load_module, set_guides_aside
 from tipbench.tip.job import Job, MacroPair, in_fp64
 from tipbench.tip.mechanism import Counting, Mechanism, stays
-from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip, variant
-from tipbench.tip.process import ProcessSettings
-from tipbench.tip.way import Way
+from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip
+from tipbench.tip.process import marked
+from tipbench.tip.way import Way, settings_of_ways
 
 WAY_SEPARATOR = "/"
 """Separates a tip's id from the name of a way to follow it, as in `allocator/tcmalloc`."""
@@ -63,7 +63,7 @@ def _without_step(count: Counting, step: Step) -> Any:
 def the_way(name: str) -> Way:
     """The way named as `channels-last` or `allocator/tcmalloc`."""
     tip, _, way = name.partition(WAY_SEPARATOR)
-    (result,) = (candidate for candidate in _file_of(tip).ON_ANY_JOB if candidate.name == way)
+    (result,) = (each for each in _file_of(tip).ON_ANY_JOB if each.name.replace("_", "-") == way)
     return result  # type: ignore[no-any-return]
 
 
@@ -98,14 +98,11 @@ def module_of(file: Path) -> ModuleType:
 def _members(spec: GivenPair) -> dict[str, Any]:
     """The attributes and builders of a pair's class."""
     ways = {side: [the_way(name) for name in names] for side, names in spec.sides.items()}
-    without = tuple(dict.fromkeys(name for side in ways.values() for way in side for name in way.without))
-    builders: dict[str, Any] = {}
-    for side, followed in ways.items():
-        builder = _builder(side, followed, without, has_job=spec.kind in WITH_MODEL)
-        builders[side] = builder if side in ("baseline", "optimized") else variant(builder)
+    among = [way for side in ways.values() for way in side]
+    builders = {side: _builder(followed, among, spec.kind in WITH_MODEL) for side, followed in ways.items()}
     equal = {"fp64": Equal.AS_CLOSE, "directly": Equal.CLOSE, "not": Equal.NOTHING}[spec.compared]
     tolerance = spec.tolerance if spec.compared == "fp64" else 10 * spec.tolerance
-    if spec.compared != "not" and any(way.changes_numbers for side in ways.values() for way in side):
+    if spec.compared != "not" and any(way.changes_numbers for way in among):
         equal, tolerance = Equal.LOSSY, 1e-1
     return {"spec": spec, "job_file": spec.file, "equal": equal, "tolerance": tolerance, **builders}
 
@@ -201,29 +198,15 @@ def all_in_fp64(job: Job) -> None:
         job.convert_targets = job.convert
 
 
-def _builder(name: str, ways: Sequence[Way], without: tuple[str, ...], has_job: bool) -> Callable[[_Given], Step]:
-    def build(pair: _Given) -> Step:
-        return pair.following(ways)
-
-    build.__name__ = name
-    build.settings = settings_of_ways(ways, without)  # type: ignore[attr-defined]
+def _builder(ways: Sequence[Way], among: Sequence[Way], has_job: bool) -> Callable[[_Given], Step]:
     around = [way.around for way in ways if way.around and not has_job]
-    build.switch = partial(_all_switches, [*(way.switch for way in ways), *around])  # type: ignore[attr-defined]
-    build.needs = tuple(need for way in ways for need in way.needs)  # type: ignore[attr-defined]
-    return build
-
-
-def settings_of_ways(ways: Sequence[Way], without: tuple[str, ...] = ()) -> ProcessSettings:
-    """The settings of all ways together. If two ways set one variable, the later one wins."""
-    env: dict[str, str] = {}
-    preload: list[str] = []
-    own = ""
-    for way in ways:
-        env |= dict(way.settings.env)
-        preload += way.settings.preload
-        own = own or way.settings.own_process
-    settings = ProcessSettings(tuple(sorted(env.items())), without, tuple(dict.fromkeys(preload)))
-    return replace(settings, own_process=own)
+    mark = marked(
+        further_variant=True,
+        settings=settings_of_ways(ways, among),
+        switch=partial(_all_switches, [*(way.switch for way in ways), *around]),
+        needs=tuple(need for way in ways for need in way.all_needs),
+    )
+    return mark(lambda pair: pair.following(ways))
 
 
 @contextmanager

@@ -35,6 +35,7 @@ def with_ways(
 ) -> Survey:
     """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
     `time.perf_counter` has it. built: builds a job like this one."""
+    maps_much = FAULT_S * survey.faults >= MAPPED * survey.step_s
     for file in pair_files(BENCHMARKS):
         module = load_module(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
@@ -42,7 +43,7 @@ def with_ways(
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):
-            name, proof = (f"{tip.id}{WAY_SEPARATOR}{way.name}" if way.name else tip.id), ""
+            name, proof = tip.id + (WAY_SEPARATOR + way.name.replace("_", "-") if way.name else ""), ""
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
                 data = compare_loading(built, way.apply, survey.draws, until)
@@ -56,11 +57,11 @@ def with_ways(
                     why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
-                    first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and _maps_much(survey)),
+                    first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and maps_much),
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
-                    env=dict(way.settings.env),
-                    preload=[str(native.find(library) or library) for library in way.settings.preload],
+                    env=dict(way.env),
+                    preload=[str(native.find(library) or library) for library in way.preload],
                 )
             )
         pairs = pair_classes(module)
@@ -74,7 +75,7 @@ def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
     device = survey.device
     if device not in way.devices:
         return f"for {' or '.join(way.devices)}, and the job runs on {device}"
-    if missing := unmet(way.needs, device):
+    if missing := unmet(way.all_needs, device):
         return missing.text
     if way.loads_elsewhere and survey.cores < survey.cores_before:
         return f"the job is left {survey.cores} of {plural(survey.cores_before, 'core')}, which all workers would share"
@@ -89,11 +90,6 @@ def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:
         around = way.around is not None and not isinstance(job, GivenCommand)
         return "" if around else "it changes a model, a loader or an optimizer, and what is given shows none"
     return way.applies(job) or ceiling(way.phase, survey)
-
-
-def _maps_much(survey: Survey) -> bool:
-    """Whether the kernel may take much of a step to map its memory in."""
-    return FAULT_S * survey.faults >= MAPPED * survey.step_s
 
 
 def ceiling(phase: str, survey: Survey) -> str:

@@ -27,11 +27,11 @@ def declares(file: str, pair: str) -> bool:
 @cache
 def is_own(text: str) -> bool:
     """Whether a text is the suite's: a string or a name in its files, or made of these and of numbers."""
-    if {text.strip(" ,:"), text.removeprefix("lib")} & _texts() or re.fullmatch(
+    if {text.strip(" ,:\n"), text.removeprefix("lib")} & _texts() or re.fullmatch(
         r"\d{1,7}(\.\d{1,3})?|nan|-?inf|L\d[di]?", text
     ):
         return True
-    cuts = re.finditer(", |: |=| ", text[:100])
+    cuts = [*re.finditer(", |: |=| ", text[:100]), *[*re.finditer("\n", text)][:20]]
     return any(is_own(text[: cut.start()]) and is_own(text[cut.end() :]) for cut in cuts)
 
 
@@ -47,4 +47,6 @@ def _texts() -> frozenset[str]:
     ours = (path.read_text() for room in ROOMS for path in (harness / room).glob("*.py"))
     nodes = (node for text in (*_files().values(), *ours) for node in ast.walk(ast.parse(text)))
     texts = (getattr(node, field, None) for node in nodes for field in ("value", "name", "id", "arg", "attr"))
-    return frozenset(text.strip(" ,:") for text in (*texts, *(each.name for each in Signals)) if isinstance(text, str))
+    return frozenset(
+        text.strip(" ,:\n") for text in (*texts, *(each.name for each in Signals)) if isinstance(text, str)
+    )

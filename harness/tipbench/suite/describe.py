@@ -82,7 +82,7 @@ def job_label(pair: type[Pair], tip: str) -> str:
         return ""
     own = [cls for cls in pair.__mro__ if cls.__module__ == pair.__module__]
     changed = next((cls for cls in own if {"job", "step_of"} & vars(cls).keys()), None)
-    elsewhere = next(cls for cls in pair.__mro__ if cls not in own)
+    elsewhere = next(cls for cls in pair.__mro__ if cls not in own and issubclass(cls, MacroPair))
     if changed is None:
         return elsewhere.__name__
     # What several pairs of a file share has a name for its readers alone, and each of them another job beneath it.

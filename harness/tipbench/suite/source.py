@@ -11,7 +11,7 @@ from functools import lru_cache
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.files import file_text as text_of
 
-Definition = ast.FunctionDef | ast.ClassDef
+Definition = ast.FunctionDef | ast.ClassDef | ast.Assign
 
 SHARED = "shared"
 """The key of what all sides use."""
@@ -22,7 +22,7 @@ Read = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Code:
-    """A function or a class.
+    """A function, a class, or the declaration of a way.
 
     Attributes:
         node: its definition.
@@ -33,8 +33,12 @@ class Code:
     lines: tuple[str, ...]
 
     @property
+    def marks(self) -> list[ast.expr]:
+        return getattr(self.node, "decorator_list", [])
+
+    @property
     def text(self) -> str:
-        first = min([self.node.lineno, *(mark.lineno for mark in self.node.decorator_list)])
+        first = min([self.node.lineno, *(mark.lineno for mark in self.marks)])
         return textwrap.dedent("\n".join(self.lines[first - 1 : self.node.end_lineno]))
 
 
@@ -47,9 +51,9 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
     """The code of each side by the method that builds it ("baseline", "optimized", further variants), with what only
     that side uses of its file; by `SHARED` what all of them use.
 
-    The sides of a MacroPair are its `job`, and the functions that its class names as `untuned` and `apply`. Base
-    classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. {} where the
-    text is not Python or holds no such class.
+    The sides of a MacroPair are its `job`, and the functions that its class names as `untuned`, `apply` and so on. Base
+    classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. Those of a
+    SettingsPair are what is built, and the ways. {} where the text is not Python or holds no such class.
     """
     if not text:
         return {}
@@ -59,26 +63,27 @@ def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
         return {}
     bases = _bases(tree, read) | top
     methods, applied = _members(pair, bases)
+    ways = _ways(applied.pop("ways", None), tree, top[pair].lines)
+    methods |= ways
+    keywords = {"baseline": "untuned", "optimized": "apply"}
+    further = [name for name, code in methods.items() if name in ways or "variant" in map(ast.unparse, code.marks)]
+    further += [name for name in applied if name not in keywords.values()]
+    keywords |= {name: name for name in further if name not in keywords}
 
-    def side(builders: Sequence[str], keyword: str) -> list[Code]:
-        """The methods that make the side, and what the class names for it."""
-        own = [methods[name] for name in builders if name in methods]
-        return own + [top[name] for name in _names(applied.get(keyword)) if name in top]
+    def roots(side: str) -> list[Code]:
+        """The methods that make a side, and what the class names for it."""
+        made = (side, *(["build"] if ways else []), "job", "step_of") if side == "baseline" else (side,)
+        named = [top[name] for name in _names(applied.get(keywords[side])) if name in top]
+        return [methods[name] for name in made if name in methods] + named
 
-    job = [name for name in ("job", "step_of") if name in methods]
-    builders = {
-        "baseline": side(("baseline", *job), "untuned"),
-        "optimized": side(("optimized",), "apply"),
-        **{name: [code] for name, code in methods.items() if _is_further_variant(code.node)},
-    }
-    if not builders["baseline"] or not builders["optimized"]:
+    used = {side: _used(roots(side), methods, top) for side in keywords}
+    if not used["baseline"] or not used["optimized"]:
         return {}
-    used = {name: _used(roots, methods, top) for name, roots in builders.items()}
     common = [code for code in used["baseline"] if all(code in codes for codes in used.values())]
-    texts = {name: _joined(code for code in codes if code not in common) for name, codes in used.items()}
-    for name, keyword in (("baseline", "untuned"), ("optimized", "apply")):
+    texts = {side: _joined(code for code in codes if code not in common) for side, codes in used.items()}
+    for side, keyword in keywords.items():
         if keyword in applied:
-            texts[name] = f"{keyword} = {ast.unparse(applied[keyword])}\n\n{texts[name]}".strip()
+            texts[side] = f"{keyword} = {ast.unparse(applied[keyword])}\n\n{texts[side]}".strip()
     return texts | ({SHARED: _joined(common)} if common else {})
 
 
@@ -92,7 +97,7 @@ def _parsed(text: str) -> ast.Module:
 
 def _definitions(tree: ast.Module, text: str) -> dict[str, Code]:
     lines = tuple(text.splitlines())
-    return {node.name: Code(node, lines) for node in tree.body if isinstance(node, Definition)}
+    return {node.name: Code(node, lines) for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def _bases(tree: ast.Module, read: Read) -> dict[str, Code]:
@@ -123,8 +128,17 @@ def _members(name: str, classes: Mapping[str, Code]) -> tuple[dict[str, Code], d
     return methods, keywords
 
 
-def _is_further_variant(node: Definition) -> bool:
-    return any(isinstance(mark, ast.Name) and mark.id == "variant" for mark in node.decorator_list)
+def _ways(expression: ast.expr | None, tree: ast.Module, lines: tuple[str, ...]) -> dict[str, Code]:
+    """What a file's top level declares for each way that is named in an expression, by variant."""
+    declared = {ast.unparse(node.targets[0]): node for node in tree.body if isinstance(node, ast.Assign)}
+    ways, names = {}, _names(expression)
+    for node in (declared[name] for name in names if name in declared):
+        if isinstance(node.value, ast.Call):
+            name = "".join(ast.unparse(word.value) for word in node.value.keywords if word.arg == "name")
+            ways[name.strip("'") or "optimized"] = Code(node, lines)
+        else:
+            names += _names(node.value)
+    return ways
 
 
 def _used(roots: Sequence[Code], methods: Mapping[str, Code], top: Mapping[str, Code]) -> list[Code]:

@@ -17,10 +17,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -111,14 +110,8 @@ def all_reduces(step: Step) -> int:
     return calls(step, "c10d::allreduce_")
 
 
-@dataclass(frozen=True)
-class GpuWork:
-    """What the profiler recorded of one step.
-
-    Attributes:
-        calls: names of calls on the host.
-        done: names of what ran on the GPU, kernels and copies.
-    """
+class GpuWork(NamedTuple):
+    """What the profiler recorded of one step: names of calls on the host; of kernels and copies on the GPU."""
 
     calls: tuple[str, ...]
     done: tuple[str, ...]
@@ -235,11 +228,8 @@ def over_modules(step: Step, count: Callable[[nn.Module, Any, Any], int]) -> int
         nonlocal total
         total += count(module, inputs, output)
 
-    handle = register_module_forward_hook(look)
-    try:
+    with register_module_forward_hook(look):
         step()
-    finally:
-        handle.remove()
     return total
 
 
@@ -282,11 +272,8 @@ def not_channels_last(step: Step) -> int:
 
 def low_precision_outputs(step: Step) -> int:
     """Calls of modules whose output is in bfloat16 or float16."""
-
-    def is_low(module: nn.Module, inputs: Any, output: Any) -> bool:
-        return isinstance(output, torch.Tensor) and output.dtype in (torch.bfloat16, torch.float16)
-
-    return over_modules(step, is_low)
+    low = torch.bfloat16, torch.float16
+    return over_modules(step, lambda module, inputs, output: getattr(output, "dtype", None) in low)
 
 
 def bfloat16_kernels(step: Step) -> int:
@@ -363,10 +350,7 @@ def mapped_library(names: Iterable[str]) -> str | None:
 
 def library_of(function: str) -> str:
     """The file of the library from which this process takes a C function, such as `malloc`; empty where none has it."""
-    try:
-        address = ctypes.cast(getattr(ctypes.CDLL(None), function), ctypes.c_void_p).value or 0
-    except AttributeError:
-        return ""
+    address = ctypes.cast(getattr(ctypes.CDLL(None), function, 0), ctypes.c_void_p).value or 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         first, last = (int(bound, 16) for bound in line.partition(" ")[0].split("-"))
         if first <= address < last:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tipbench.tip.counts import flops
 from tipbench.tip.pair import Pair, Step
+from tipbench.tip.process import marked
 
 
 class Job:
@@ -102,9 +103,10 @@ def no_tip(job: Job) -> None:
 class MacroPair(Pair):
     """The tip on a whole job: the baseline is the job as it is, the optimized side has the tip applied.
 
-        class GPTTraining(TrainGPT, apply=grad_none): ...
+        class GPTTraining(TrainGPT, apply=grad_none, by_hand=grad_none_by_hand): ...
 
-    The classes of `benchmarks/jobs` define `job`, with the tolerance and the needs that go with it.
+    The classes of `benchmarks/jobs` define `job`, with the tolerance and the needs that go with it. Further keywords
+    are variants, by what is applied to the job for them.
 
     Attributes:
         apply: applies the tip to a job.
@@ -117,14 +119,14 @@ class MacroPair(Pair):
     apply: ClassVar[Callable[[Job], None]] = staticmethod(no_tip)
     untuned: ClassVar[Callable[[Job], None]] = staticmethod(as_it_is)
 
-    def __init_subclass__(
-        cls, apply: Callable[[Job], None] | None = None, untuned: Callable[[Job], None] | None = None
-    ) -> None:
+    def __init_subclass__(cls, **changes: Callable[[Job], None]) -> None:
         super().__init_subclass__()
-        if apply is not None:
-            cls.apply = staticmethod(apply)
-        if untuned is not None:
-            cls.untuned = staticmethod(untuned)
+        for name, change in changes.items():
+            if name in ("apply", "untuned"):
+                setattr(cls, name, staticmethod(change))
+            else:
+                mark = marked(further_variant=True, needs=getattr(change, "needs", ()))
+                setattr(cls, name, mark(lambda pair, change=change: pair.applied(change)))
 
     def job(self) -> Job:
         """Build the job, tip-neutral."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from tipbench.tip.reason import Reason
@@ -89,7 +89,7 @@ def compiler() -> Need:
 def _triton_unmet() -> Reason | None:
     import torch
 
-    if not importlib.util.find_spec("triton"):
+    if not find_spec("triton"):
         return Reason("needs.triton")
     if torch.version.cuda and _older_than((7, 0)):
         return Reason("needs.triton-gpu")
@@ -129,37 +129,31 @@ def bfloat16() -> Need:
     return Need("bfloat16 units", unmet)
 
 
-def amx() -> Need:
-    """A CPU with AMX, without which oneDNN multiplies float32 numbers as such, whatever it is allowed to do."""
+def _processor(text: str, reason: str, *features: str) -> Need:
+    """A CPU with one of these features, as `torch.cpu` names them."""
 
     def unmet(device: str) -> Reason | None:
         import torch
 
-        return None if torch.cpu._is_amx_tile_supported() else Reason("needs.amx")
+        has_one = any(getattr(torch.cpu, f"_is_{feature}_supported")() for feature in features)
+        return None if has_one else Reason(reason)
 
-    return Need("AMX", unmet)
+    return Need(text, unmet)
+
+
+def amx() -> Need:
+    """A CPU with AMX, without which oneDNN multiplies float32 numbers as such, whatever it is allowed to do."""
+    return _processor("AMX", "needs.amx", "amx_tile")
 
 
 def int8() -> Need:
     """A CPU that multiplies integers of 8 bits and adds up in 32. Without AVX512-VNNI or AMX sums may overflow."""
-
-    def unmet(device: str) -> Reason | None:
-        import torch
-
-        if torch.cpu._is_vnni_supported() or torch.cpu._is_amx_tile_supported():
-            return None
-        return Reason("needs.int8-cpu")
-
-    return Need("AVX512-VNNI or AMX", unmet)
+    return _processor("AVX512-VNNI or AMX", "needs.int8-cpu", "vnni", "amx_tile")
 
 
 def tf32() -> Need:
     """GPUs whose tensor cores take float32 numbers, rounded to TF32: NVIDIA's from compute capability 8.0 on."""
-
-    def unmet(device: str) -> Reason | None:
-        return Reason("needs.tf32-gpu") if device == "cuda" and _older_than((8, 0)) else None
-
-    return Need("TF32", unmet)
+    return Need("TF32", lambda device: Reason("needs.tf32-gpu") if device == "cuda" and _older_than((8, 0)) else None)
 
 
 def _older_than(lowest: tuple[int, int]) -> bool:
@@ -183,24 +177,9 @@ def torch_from(major: int, minor: int) -> Need:
     return Need(f"torch {wanted}", unmet)
 
 
-def package(name: str) -> Need:
-    """An importable Python package."""
-
-    def unmet(device: str) -> Reason | None:
-        if importlib.util.find_spec(name):
-            return None
-        return Reason("needs.package", {"package": name})
-
-    return Need(name, unmet)
-
-
 def torchao() -> Need:
     """torchao, which quantizes: an extra of this package."""
-
-    def unmet(device: str) -> Reason | None:
-        return None if importlib.util.find_spec("torchao") else Reason("needs.torchao")
-
-    return Need("torchao", unmet)
+    return Need("torchao", lambda device: None if find_spec("torchao") else Reason("needs.torchao"))
 
 
 def torchvision() -> Need:

@@ -11,13 +11,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
-from tipbench.tip.process import Builder, ProcessSettings
+from tipbench.tip.process import Builder, ProcessSettings, marked
 from tipbench.tip.sizes import S, Sizes
 
 if TYPE_CHECKING:
@@ -161,8 +161,7 @@ class Variant:
 
 def variant(builder: Builder) -> Builder:
     """Mark a method as a further variant: a second way to follow the tip."""
-    builder.further_variant = True  # type: ignore[attr-defined]
-    return builder
+    return marked(further_variant=True)(builder)
 
 
 def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
@@ -174,23 +173,13 @@ def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
     """
     if len(points) != 1:
         raise TypeError("sweep takes exactly one name, such as num_workers=(1, 2, 4)")
-
-    def mark(builder: Builder) -> Builder:
-        ((name, values),) = points.items()
-        builder.sweep = name, tuple(dict.fromkeys(values))  # type: ignore[attr-defined]
-        return builder
-
-    return mark
+    ((name, values),) = points.items()
+    return marked(sweep=(name, tuple(dict.fromkeys(values))))
 
 
 def requires(*needs: Need) -> Callable[[Builder], Builder]:
     """Skip only this variant, with the reason, if a need is not met."""
-
-    def mark(builder: Builder) -> Builder:
-        builder.needs = needs  # type: ignore[attr-defined]
-        return builder
-
-    return mark
+    return marked(needs=needs)
 
 
 def no_mechanism() -> Mechanism:
@@ -209,6 +198,7 @@ class Pair:
     task: ClassVar[str] = ""
     """What its whole job does: "training", or "inference" if it runs a model forward only."""
     needs: ClassVar[tuple[Need, ...]] = ()
+    """A class that names none has those of all its bases."""
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     equal: ClassVar[Equal] = Equal.CLOSE
     tolerance: ClassVar[float] = 1e-4
@@ -223,6 +213,8 @@ class Pair:
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
     of many short kernels would have them launched while the cache is being emptied, and look cheaper than it is."""
+    ranks: ClassVar[int] = 1
+    """Processes of each side, unless `process_settings` gives it more."""
     against: ClassVar[str] = ""
     """What its baseline is, if that is another one than `Tip.against` says."""
     truth: ClassVar[Mapping[str, float]] = {}
@@ -242,9 +234,10 @@ class Pair:
     def __init_subclass__(cls) -> None:
         """Raises TypeError if a method hides a setting by having its name, or if `sizes` is not a Sizes."""
         super().__init_subclass__()
-        settings = "scale", "task", "needs", "devices", "equal", "tolerance", "seeded"
-        further = "sets_switches", "mechanism", "sizes", "flush_l2", "against", "truth", "deadline"
-        for name in (*settings, *further):
+        if "needs" not in vars(cls):
+            inherited = {need.text: need for base in cls.__bases__ for need in getattr(base, "needs", ())}
+            cls.needs = tuple(inherited.values())
+        for name in (*Pair.__annotations__, "mechanism"):
             if callable(vars(cls).get(name)):
                 raise TypeError(f"{cls.__name__}.{name} is a method, but {name} is a setting of Pair: rename it")
         if not isinstance(cls.sizes, Sizes):
@@ -318,11 +311,12 @@ def variants(pair: type[Pair]) -> Iterator[Variant]:
         swept, values = getattr(builder, "sweep", (None, (None,)))
         for value in values:
             arguments = {} if swept is None else {swept: value}
+            settings = getattr(builder, "settings", ProcessSettings()).filled(arguments)
             yield Variant(
                 name=name if swept is None else f"{swept}={value}",
                 builder=name,
                 arguments=arguments,
-                settings=getattr(builder, "settings", ProcessSettings()).filled(arguments),
+                settings=replace(settings, ranks=max(settings.ranks, pair.ranks)),
                 switch=getattr(builder, "switch", nullcontext),
                 needs=getattr(builder, "needs", ()),
             )

@@ -35,16 +35,24 @@ class ProcessSettings:
     own_process: str = ""
 
     def filled(self, arguments: Mapping[str, Any]) -> ProcessSettings:
-        """The same, with `{name}` in values replaced by a sweep's arguments, if there are any."""
+        """The same, with `{name}` in variables replaced by a sweep's arguments, if there are any."""
         if not arguments:
             return self
         return replace(
             self,
             env=tuple((name, value.format(**arguments)) for name, value in self.env),
-            preload=tuple(library.format(**arguments) for library in self.preload),
-            prefix=tuple(word.format(**arguments) for word in self.prefix),
             own_process=self.own_process and " ".join([self.own_process, *map(str, arguments.values())]),
         )
+
+
+def marked(**marks: Any) -> Callable[[Builder], Builder]:
+    """Give a builder what `tipbench.tip.pair.variants` reads of it."""
+
+    def mark(builder: Builder) -> Builder:
+        vars(builder).update(marks)
+        return builder
+
+    return mark
 
 
 def process_settings(
@@ -56,26 +64,20 @@ def process_settings(
     ranks: int = 1,
     own_process: bool = False,
 ) -> Callable[[Builder], Builder]:
-    """Give a variant process settings of its own. In a sweep, `{name}` is replaced by the swept value.
+    """Give a variant process settings of its own. In a sweep, `{name}` in `env` is replaced by the swept value.
 
     own_process: for a switch that decides what is put into a cache of the process, as cudnn.benchmark does: in one
     process both sides would run with what the first of them has put there.
     """
 
     def mark(builder: Builder) -> Builder:
-        builder.settings = ProcessSettings(  # type: ignore[attr-defined]
-            tuple(sorted((env or {}).items())), without, preload, prefix, ranks, builder.__name__ * own_process
-        )
-        return builder
+        own = builder.__name__ * own_process
+        settings = ProcessSettings(tuple(sorted((env or {}).items())), without, preload, prefix, ranks, own)
+        return marked(settings=settings)(builder)
 
     return mark
 
 
 def within(switch: Callable[[], AbstractContextManager[Any]]) -> Callable[[Builder], Builder]:
     """Enter `switch()` before each block of this variant and leave it after, both outside the clock."""
-
-    def mark(builder: Builder) -> Builder:
-        builder.switch = switch  # type: ignore[attr-defined]
-        return builder
-
-    return mark
+    return marked(switch=switch)

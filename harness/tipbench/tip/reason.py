@@ -157,7 +157,6 @@ NEEDS_SENTENCES = {
         "export XDG_CACHE_HOME=/a/path/without/them, then run `make native`; of a library of your own: link to it",
         unnamed="a library",
     ),
-    "package": Sentence("the Python package {package} is not installed", "pip install {package}"),
     "torch": Sentence("needs torch {wanted}", "pip install --upgrade torch torchvision"),
     "torchao": Sentence("the Python package torchao is not installed", "pip install 'tipbench[low-bit]'"),
     "torchvision": Sentence("torchvision cannot be imported{detail}", "install the torchvision that fits this torch"),

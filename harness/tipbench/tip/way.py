@@ -1,11 +1,11 @@
-"""How a tip is followed on a job that is not the suite's: what `tipbench advise` does to a person's own.
+"""A way to follow a tip: what `tipbench advise` does to a person's own job, and what makes a side of a SettingsPair.
 
 The file of a tip that any job can follow ends with `ON_ANY_JOB`, a tuple of one `Way` or several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +16,9 @@ from torch.utils.data import IterableDataset
 
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.mechanism import Mechanism
-from tipbench.tip.needs import Need, available_cores
-from tipbench.tip.process import ProcessSettings
+from tipbench.tip.needs import Need, available_cores, library
+from tipbench.tip.pair import Pair, Step
+from tipbench.tip.process import ProcessSettings, marked
 
 SHORT_EPOCH = 64
 """Batches: starting workers took 0.1 to 0.5 s, which is felt in an epoch of a few steps alone."""
@@ -29,7 +30,7 @@ def any_job(job: Job | None) -> str:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to follow a tip on any job.
+    """One way to follow a tip.
 
     Attributes:
         apply: changes the job.
@@ -37,11 +38,11 @@ class Way:
             changes one.
         do: what to write, if not the tip's `do`.
         once: what following it takes once, if not the tip's `once`.
-        name: of a further way, such as "tcmalloc"; the first has none.
-        settings: of its process.
+        name: of a further way, and of its variant, such as "tcmalloc"; the first has none.
+        env, preload, prefix, own_process: of its process, as `ProcessSettings` has them.
         without: controls of the harness that neither side may run with, if the tip is about one of them.
         switch: a context entered around each block.
-        needs: as of a pair.
+        needs: as of a pair, besides what it preloads.
         devices: as of a pair.
         changes_numbers: whether results differ by design, as with another precision.
         phase: "loading" or "optimizer", if the way can save time only in that phase of a step.
@@ -58,7 +59,10 @@ class Way:
     do: str = ""
     once: str = ""
     name: str = ""
-    settings: ProcessSettings = field(default_factory=ProcessSettings)
+    env: Mapping[str, str] = field(default_factory=dict)
+    preload: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    own_process: str = ""
     without: tuple[str, ...] = ()
     switch: Callable[[], AbstractContextManager[Any]] = nullcontext
     needs: tuple[Need, ...] = ()
@@ -70,6 +74,45 @@ class Way:
     mechanism: Mechanism | None = None
     keeps_pages: bool = False
     loads_elsewhere: bool = False
+
+    @property
+    def all_needs(self) -> tuple[Need, ...]:
+        return (*map(library, self.preload), *self.needs)
+
+
+def settings_of_ways(ways: Sequence[Way], among: Sequence[Way]) -> ProcessSettings:
+    """The settings of all ways together. If two set one variable, the later one wins. among: those of all sides."""
+    env = {name: value for way in ways for name, value in way.env.items()}
+    return ProcessSettings(
+        env=tuple(sorted(env.items())),
+        without=tuple(dict.fromkeys(name for way in among for name in way.without if name not in env)),
+        preload=tuple(dict.fromkeys(name for way in ways for name in way.preload)),
+        prefix=tuple(word for way in ways for word in way.prefix),
+        own_process=next((way.own_process for way in ways if way.own_process), ""),
+    )
+
+
+class SettingsPair(Pair):
+    """A pair whose sides differ by process settings alone: `build` makes the step of each.
+
+        class Temporaries(SettingsPair, ways=(JEMALLOC, TCMALLOC)): ...
+
+    The first way is the optimized side, each other one a further variant; one named "baseline" is the baseline's own.
+    """
+
+    devices = ("cpu",)
+
+    def __init_subclass__(cls, ways: Sequence[Way] = (), **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        shared = {need.text for need in cls.needs}
+        for name, way in ({"baseline": Way()} | {way.name or "optimized": way for way in ways} if ways else {}).items():
+            needs = tuple(need for need in way.all_needs if need.text not in shared)
+            mark = marked(further_variant=True, settings=settings_of_ways([way], ways), needs=needs)
+            setattr(cls, name, mark(lambda pair: pair.build()))
+
+    def build(self) -> Step:
+        """Build the step; by default that of the whole job that is its other base."""
+        return super().baseline()
 
 
 def that_trains(job: Job) -> str:
