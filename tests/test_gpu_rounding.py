@@ -11,9 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from benchmarks.jobs.images import JpegPhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.language_model import EPS, language_model
-from benchmarks.modern.prefetch import UnevenPhotos
 from tests.test_pairs import one_thread as one_thread  # fixture
 from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.tip.pair import Equal

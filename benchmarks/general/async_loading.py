@@ -22,6 +22,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from PIL import ImageFile
 from torch import nn
@@ -33,6 +34,7 @@ from tipbench.tip.words import (
     Claim,
     Equal,
     Job,
+    MacroPair,
     Pair,
     Sizes,
     Step,
@@ -46,7 +48,6 @@ from tipbench.tip.words import (
     started_children,
     sweep,
     torchvision,
-    variant,
     workers_started_anew,
     working_children,
 )
@@ -94,7 +95,6 @@ WORKERS = (1, CORES, 2 * CORES, 4 * CORES)
 
 
 def async_loading(job: Job, num_workers: int) -> None:
-    """The tip, on any job."""
     job.loading.update(num_workers=num_workers, persistent_workers=True)
 
 
@@ -123,20 +123,18 @@ class Decoding(Pair):
         return Stretch(job.step, self.size["batches"])
 
 
-class TrainingFromFiles(TrainFromFiles):
+class _InWorkers(MacroPair):
+    @sweep(num_workers=WORKERS)
+    def optimized(self, num_workers: int = CORES) -> Step:
+        return self.applied(partial(async_loading, num_workers=num_workers))
+
+
+class TrainingFromFiles(_InWorkers, TrainFromFiles):
     """A small network trained on local JPEG files."""
 
-    @sweep(num_workers=WORKERS)
-    def optimized(self, num_workers: int = CORES) -> Step:
-        return self.applied(partial(async_loading, num_workers=num_workers))
 
-
-class TrainingFromStorage(TrainFromStorage):
+class TrainingFromStorage(_InWorkers, TrainFromStorage):
     """A small network trained on JPEG files from network storage, which takes 10 ms or more for each."""
-
-    @sweep(num_workers=WORKERS)
-    def optimized(self, num_workers: int = CORES) -> Step:
-        return self.applied(partial(async_loading, num_workers=num_workers))
 
 
 def in_threads(job: Job) -> None:
@@ -155,15 +153,12 @@ def decoding_elsewhere(step: Step) -> int:
         seen.add(threading.get_ident())
         return load(image)
 
-    ImageFile.ImageFile.load = watched  # type: ignore[method-assign, assignment]
-    try:
+    with patch.object(ImageFile.ImageFile, "load", watched):
         processes = working_children(step)
-    finally:
-        ImageFile.ImageFile.load = load  # type: ignore[method-assign]
     return processes + len(seen - {threading.main_thread().ident})
 
 
-class InferenceFromStorage(RunSmallNetwork):
+class InferenceFromStorage(_InWorkers, RunSmallNetwork, threads=in_threads):
     """A small network run over JPEG files from network storage."""
 
     sizes = TrainFromStorage.sizes
@@ -176,14 +171,6 @@ class InferenceFromStorage(RunSmallNetwork):
 
     def step_of(self, job: Job) -> Step:
         return Stretch(job.step, self.size["batches"])
-
-    @sweep(num_workers=WORKERS)
-    def optimized(self, num_workers: int = CORES) -> Step:
-        return self.applied(partial(async_loading, num_workers=num_workers))
-
-    @variant
-    def threads(self) -> Step:
-        return self.applied(in_threads)
 
 
 def keep_workers(job: Job) -> None:

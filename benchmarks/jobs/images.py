@@ -4,6 +4,7 @@ They are made once, into the user's cache folder (on Linux `~/.cache/tipbench`),
 downloaded.
 """
 
+import functools
 import importlib.util
 import random
 import shutil
@@ -14,6 +15,7 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -186,6 +188,35 @@ class RemotePhotos(JpegPhotos):
         return super().read(index)
 
 
+class UnevenPhotos(JpegPhotos):
+    """Photos of which one in four is three times as wide and high, as a phone's: batches take unlike times.
+
+    Of each GROUP in a row a quarter is large, at places drawn by chance. Large ones are slow to make: there are few
+    `files`, each many times in an epoch.
+    """
+
+    GROUP = 32
+
+    def __init__(self, files: list[Path], pixels: int) -> None:
+        super().__init__(256 * files, pixels, augment=True)
+        chance = random.Random(0)
+        starts = range(0, len(files), self.GROUP)
+        large = {start + place for start in starts for place in chance.sample(range(self.GROUP), self.GROUP // 4)}
+        self.encoded = [enlarged(file) if n in large else file.read_bytes() for n, file in enumerate(files)]
+
+    def read(self, index: int) -> bytes:
+        return self.encoded[index % len(self.encoded)]
+
+
+@functools.cache
+def enlarged(file: Path) -> bytes:
+    """A JPEG file's picture, three times as wide and high, as a JPEG file."""
+    encoded = BytesIO()
+    with Image.open(file) as image:
+        image.resize((3 * image.width, 3 * image.height)).save(encoded, format="JPEG", quality=90)
+    return encoded.getvalue()
+
+
 def decoded_pixels(step: Callable[[], object]) -> int:
     """Pixels of files that Pillow decodes in a step, in this process."""
     pixels = 0
@@ -196,9 +227,6 @@ def decoded_pixels(step: Callable[[], object]) -> int:
         pixels += image.width * image.height if image.tile else 0  # nothing is left to decode where there is none
         return load(image)
 
-    ImageFile.ImageFile.load = watched  # type: ignore[method-assign, assignment]
-    try:
+    with patch.object(ImageFile.ImageFile, "load", watched):
         step()
-    finally:
-        ImageFile.ImageFile.load = load  # type: ignore[method-assign]
     return pixels

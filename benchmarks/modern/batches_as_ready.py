@@ -18,15 +18,16 @@ repeated, and sees the slow samples late: a reason to leave it as it is. Each sa
 The step is a whole epoch, forward only, and its results are put in order: one batch would be other work on each side.
 """
 
+from unittest.mock import patch
+
 import torch
 from torch import nn
 from torch.utils.data import Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from benchmarks.jobs.image_classification import RunSmallNetwork
-from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
+from benchmarks.jobs.images import JpegPhotos, RemotePhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.sequences import vectors
-from benchmarks.modern.prefetch import UnevenPhotos
 from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
 
 
@@ -41,11 +42,8 @@ def batches_behind_a_slow_one(step: Step) -> int:
         waiting += isinstance(number, int) and loading._in_order and number != loading._rcvd_idx
         return number, batch
 
-    _MultiProcessingDataLoaderIter._get_data = watched  # type: ignore[method-assign]
-    try:
+    with patch.object(_MultiProcessingDataLoaderIter, "_get_data", watched):
         step()
-    finally:
-        _MultiProcessingDataLoaderIter._get_data = receive  # type: ignore[method-assign]
     return waiting
 
 
@@ -97,9 +95,8 @@ class Decoding(Pair):
 
     def job(self) -> Job:
         photos = UnevenPhotos(jpeg_files()[:32], self.size["pixels"])
-        job = Job(nn.Identity(), Numbered(photos, self.size["images"]), self.device, batch_size=1)
-        job.loading.update(num_workers=2, persistent_workers=True)
-        return job
+        numbered = Numbered(photos, self.size["images"])
+        return Job(nn.Identity(), numbered, self.device, batch_size=1, num_workers=2, persistent_workers=True)
 
     def baseline(self) -> Step:
         job = self.job()

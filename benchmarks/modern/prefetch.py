@@ -16,26 +16,24 @@ most the shorter of the times for copying and computing. The pair for GPUs was n
 The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` says how that is fair.
 """
 
-import functools
-import random
 from collections.abc import Iterable, Iterator
 from functools import partial
-from io import BytesIO
-from pathlib import Path
+from itertools import chain
+from unittest.mock import patch
 
 import torch
-from PIL import Image
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
-from benchmarks.jobs.images import JpegPhotos, jpeg_files
+from benchmarks.jobs.images import JpegPhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import (
     Claim,
     Equal,
     Job,
+    MacroPair,
     Pair,
     Sizes,
     Step,
@@ -49,6 +47,22 @@ from tipbench.tip.words import (
     torchvision,
 )
 
+
+def most_requested(step: Step) -> int:
+    """The most batches that were requested of the workers and not taken yet, at any time in a step."""
+    most = 0
+    request = _MultiProcessingDataLoaderIter._try_put_index
+
+    def watched(loading: _MultiProcessingDataLoaderIter) -> None:
+        nonlocal most
+        request(loading)
+        most = max(most, loading._tasks_outstanding)
+
+    with patch.object(_MultiProcessingDataLoaderIter, "_try_put_index", watched):
+        step()
+    return most
+
+
 TIP = Tip(
     id="prefetch",
     title="Prefetch batches, and to the device",
@@ -59,14 +73,13 @@ TIP = Tip(
     when="the DataLoader has workers",
     guide=("M4",),
     claim=Claim.FASTER,
-    mechanism=rises("batches asked for ahead", lambda step: most_requested(step)),
+    mechanism=rises("batches asked for ahead", most_requested),
 )
 
 WORKERS = 2
 FURTHER = (4, 8)
 """Batches requested of a worker ahead; the default is 2."""
 FILES = 64
-"""Of UnevenPhotos."""
 
 
 def prefetch(job: Job, prefetch_factor: int) -> None:
@@ -83,67 +96,16 @@ def copied_ahead(batches: Iterable[torch.Tensor], device: torch.device) -> Itera
             return batch.to(device, non_blocking=True)
 
     ahead: torch.Tensor | None = None
-    for batch in batches:
+    for batch in chain(batches, [None]):
         if ahead is not None:
             # Before the next copy is enqueued, which would otherwise be waited for as well.
             computing.wait_stream(copying)
-        ready, ahead = ahead, copied(batch)
+        ready, ahead = ahead, None if batch is None else copied(batch)
         if ready is not None:
             # The memory is the copying stream's, which would fill it anew as soon as Python lets go of it,
             # though what computes on it may not have run yet.
             ready.record_stream(computing)
             yield ready
-    if ahead is not None:
-        computing.wait_stream(copying)
-        ahead.record_stream(computing)
-        yield ahead
-
-
-class UnevenPhotos(JpegPhotos):
-    """Photos of which one in four is three times as wide and high, as a phone's: batches take unlike times.
-
-    Of each GROUP in a row a quarter is large, at places drawn by chance. Large ones are slow to make: there are few
-    `files`, each many times in an epoch.
-    """
-
-    GROUP = 32
-
-    def __init__(self, files: list[Path], pixels: int) -> None:
-        super().__init__(256 * files, pixels, augment=True)
-        chance = random.Random(0)
-        starts = range(0, len(files), self.GROUP)
-        large = {start + place for start in starts for place in chance.sample(range(self.GROUP), self.GROUP // 4)}
-        self.encoded = [enlarged(file) if n in large else file.read_bytes() for n, file in enumerate(files)]
-
-    def read(self, index: int) -> bytes:
-        return self.encoded[index % len(self.encoded)]
-
-
-@functools.cache
-def enlarged(file: Path) -> bytes:
-    """A JPEG file's picture, three times as wide and high, as a JPEG file."""
-    encoded = BytesIO()
-    with Image.open(file) as image:
-        image.resize((3 * image.width, 3 * image.height)).save(encoded, format="JPEG", quality=90)
-    return encoded.getvalue()
-
-
-def most_requested(step: Step) -> int:
-    """The most batches that were requested of the workers and not taken yet, at any time in a step."""
-    most = 0
-    ask = _MultiProcessingDataLoaderIter._try_put_index
-
-    def watched(loading: _MultiProcessingDataLoaderIter) -> None:
-        nonlocal most
-        ask(loading)
-        most = max(most, loading._tasks_outstanding)
-
-    _MultiProcessingDataLoaderIter._try_put_index = watched  # type: ignore[assignment, method-assign]
-    try:
-        step()
-    finally:
-        _MultiProcessingDataLoaderIter._try_put_index = ask  # type: ignore[method-assign]
-    return most
 
 
 class Decoding(Pair):
@@ -154,10 +116,8 @@ class Decoding(Pair):
     sizes = Sizes(dict(batches=8, batch=4, pixels=112), test=dict(batch=2, pixels=16))
 
     def job(self) -> Job:
-        photos = UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"])
-        job = Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"])
-        job.loading.update(num_workers=WORKERS, persistent_workers=True)
-        return job
+        photos, batch = UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"]), self.size["batch"]
+        return Job(nn.Identity(), photos, self.device, batch_size=batch, num_workers=WORKERS, persistent_workers=True)
 
     def baseline(self) -> Step:
         return Stretch(self.job().step, self.size["batches"])
@@ -169,45 +129,34 @@ class Decoding(Pair):
         return Stretch(job.step, self.size["batches"])
 
 
-class TrainingFromFiles(TrainFromFiles):
-    """A small network trained on uneven JPEG photos, decoded by two workers."""
-
+class _InWorkers(MacroPair):
     needs = (torchvision(), cores(WORKERS))
+
+    def job(self) -> Job:
+        job = super().job()
+        job.loading.update(num_workers=WORKERS, persistent_workers=True)
+        return job
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
+
+
+class TrainingFromFiles(_InWorkers, TrainFromFiles):
+    """A small network trained on uneven JPEG photos, decoded by two workers."""
 
     def photos(self) -> JpegPhotos:
         return UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"])
 
-    def job(self) -> Job:
-        job = super().job()
-        job.loading.update(num_workers=WORKERS, persistent_workers=True)
-        return job
 
-    @sweep(prefetch_factor=FURTHER)
-    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
-
-
-class TrainingFromStorage(TrainFromStorage):
+class TrainingFromStorage(_InWorkers, TrainFromStorage):
     """A small network trained on JPEG files from network storage, one in 16 of which comes late; two workers."""
-
-    needs = (torchvision(), cores(WORKERS))
-
-    def job(self) -> Job:
-        job = super().job()
-        job.loading.update(num_workers=WORKERS, persistent_workers=True)
-        return job
-
-    @sweep(prefetch_factor=FURTHER)
-    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
 
 
 class CopiesElsewhere(TorchDispatchMode):
     """Counts the copies made while another stream than the default one is current."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if func is torch.ops.aten._to_copy.default:

@@ -29,8 +29,7 @@ import torch
 from PIL import Image
 
 from benchmarks.jobs.image_classification import RunResNet, RunSmallNetwork
-from benchmarks.jobs.images import JpegPhotos, decoded_pixels, jpeg_files
-from benchmarks.modern.prefetch import enlarged
+from benchmarks.jobs.images import JpegPhotos, decoded_pixels, enlarged, jpeg_files
 from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, falls, torchvision
 
 TIP = Tip(
