@@ -31,7 +31,7 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
-from benchmarks.jobs.language_model import Block, TrainGPT, gpt_blocks, heads_for
+from benchmarks.jobs.language_model import Block, TrainGPT, heads_for
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -43,6 +43,7 @@ from tipbench.tip.words import (
     compiler,
     falls,
     gpu,
+    repeated_blocks,
     requires,
     saved_bytes,
     torchvision,
@@ -50,16 +51,18 @@ from tipbench.tip.words import (
     within,
 )
 
+CHECKPOINT = (
+    "from functools import partial\n"
+    "# model.blocks: what your model repeats\n"
+    "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
+    "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
+    "use_reentrant=False)"
+)
+
 TIP = Tip(
     id="checkpointing",
     title="Checkpoint activations to save memory",
-    do=(
-        "from functools import partial\n"
-        "# model.blocks: what your model repeats\n"
-        "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
-        "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
-        "use_reentrant=False)"
-    ),
+    do=CHECKPOINT,
     ways={
         "memory_budget": (
             "from torch._functorch import config as functorch\n"
@@ -70,12 +73,7 @@ TIP = Tip(
             "for block in model.blocks: block.compile()  # what your model repeats; it takes seconds once"
         ),
         "on_the_host": (
-            "from functools import partial\n"
-            "# model.blocks: what your model repeats\n"
-            "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
-            "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
-            "use_reentrant=False)\n"
-            "with torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
+            f"{CHECKPOINT}\nwith torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
         ),
     },
     when="memory is short, and the blocks have no batch norm",
@@ -96,32 +94,26 @@ def checkpointing(blocks: Iterable[nn.Module]) -> None:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
-def checkpoint_gpt(job: Job) -> None:
-    """The tip on a GPT."""
-    checkpointing(gpt_blocks(job))
-
-
-def checkpoint_vit(job: Job) -> None:
-    """The tip on a vision transformer of torchvision."""
-    checkpointing(job.model.get_submodule("encoder.layers").children())
+def checkpoint_blocks(job: Job) -> None:
+    checkpointing(repeated_blocks(job.model))
 
 
 def compile_blocks(job: Job) -> None:
-    """The second way, on a GPT. What is kept is up to the setting in force when they are compiled."""
+    """The second way. What is kept is up to the setting in force when they are compiled."""
     compiled = torch.compile(run)
-    for block in gpt_blocks(job):
+    for block in repeated_blocks(job.model):
         block.forward = partial(compiled, block)
 
 
+@requires(gpu(1))
 def checkpoint_to_host(job: Job) -> None:
-    """The third way, on a GPT: what its checkpoints keep, the host stores."""
-    checkpoint_gpt(job)
-    on_the_card = job.model.forward
+    """The third way: what the checkpoints keep, the host stores."""
+    checkpoint_blocks(job)
+    on_the_card: Callable[..., torch.Tensor] = job.model.forward
 
     def forward(tokens: torch.Tensor) -> torch.Tensor:
         with save_on_cpu(pin_memory=True):
-            scores: torch.Tensor = on_the_card(tokens)
-        return scores
+            return on_the_card(tokens)
 
     job.model.forward = forward
 
@@ -169,9 +161,16 @@ class CheapLayers(Pair):
         return self.training(partial(checkpoint, cheap_layers, use_reentrant=False))
 
 
-class _Blocks(Pair):
-    """Blocks of a GPT, one after the other, forward and backward."""
+def so_many(blocks: int, batch: int) -> Sizes:
+    return Sizes(
+        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=512), test=dict(tokens=4, width=16)
+    )
 
+
+class FewBlocks(Pair):
+    """Two blocks of a GPT, eight windows at once, forward and backward."""
+
+    sizes = so_many(blocks=2, batch=8)
     tolerance = 1e-3
 
     def training(self, change: Callable[[Iterable[nn.Module]], None]) -> Step:
@@ -199,31 +198,19 @@ class _Blocks(Pair):
         return self.training(checkpointing)
 
 
-def so_many(blocks: int, batch: int) -> Sizes:
-    return Sizes(
-        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=512), test=dict(tokens=4, width=16)
-    )
-
-
-class FewBlocks(_Blocks):
-    """Two blocks of a GPT, eight windows at once, forward and backward."""
-
-    sizes = so_many(blocks=2, batch=8)
-
-
-class ManyBlocks(_Blocks):
+class ManyBlocks(FewBlocks):
     """Sixteen blocks of a GPT, eight windows at once, forward and backward."""
 
     sizes = so_many(blocks=16, batch=8)
 
 
-class ManyBlocksOneWindow(_Blocks):
+class ManyBlocksOneWindow(FewBlocks):
     """Sixteen blocks of a GPT, one window at a time, forward and backward."""
 
     sizes = so_many(blocks=16, batch=1)
 
 
-class GPTTraining(TrainGPT, apply=checkpoint_gpt):
+class GPTTraining(TrainGPT, apply=checkpoint_blocks, on_the_host=checkpoint_to_host):
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state."""
 
     sizes = Sizes(
@@ -240,13 +227,8 @@ class GPTTraining(TrainGPT, apply=checkpoint_gpt):
     def memory_budget(self) -> Step:
         return self.applied(compile_blocks)
 
-    @variant
-    @requires(gpu(1))
-    def on_the_host(self) -> Step:
-        return self.applied(checkpoint_to_host)
 
-
-class VisionTransformerTraining(MacroPair, apply=checkpoint_vit):
+class VisionTransformerTraining(MacroPair, apply=checkpoint_blocks):
     """Training a ViT-Ti/16 on JPEG files, on a CPU loading included. It has dropout.
 
     What is dropped the first time must be dropped again the second: `checkpoint` keeps the state of the

@@ -15,7 +15,7 @@ empty caches.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import Block, TrainGPT, gpt_blocks
+from benchmarks.jobs.language_model import Block, TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
@@ -54,13 +54,9 @@ TIP = Tip(
 
 
 def regional_compile(job: Job) -> None:
-    """The tip, on any job whose model is a GPT."""
-    for block in gpt_blocks(job):
+    """The tip, on any job whose model has a list of blocks."""
+    for block in repeated_blocks(job.model):
         block.compile()
-
-
-def whole_compile(job: Job) -> None:
-    job.model.compile()
 
 
 def operations_compiled(step: Step) -> int:
@@ -110,7 +106,7 @@ class TransformerBlocks(Pair):
         return lambda: blocks(x)
 
 
-class GPTTraining(TrainGPT, untuned=whole_compile, apply=regional_compile):
+class GPTTraining(TrainGPT, untuned=lambda job: job.model.compile(), apply=regional_compile):
     """Training a small GPT."""
 
     needs = (compiler(),)
@@ -123,15 +119,9 @@ class GPTTraining(TrainGPT, untuned=whole_compile, apply=regional_compile):
     )
 
 
-def compile_repeated(job: Job) -> None:
-    """The tip, on any job whose model has a list of blocks."""
-    for block in repeated_blocks(job.model):
-        block.compile()
-
-
 ON_ANY_JOB = (
     Way(
-        compile_repeated,
+        regional_compile,
         with_repeated_blocks,
         once="compiling",
         needs=(compiler(),),

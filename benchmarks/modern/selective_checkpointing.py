@@ -29,8 +29,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from benchmarks.jobs.language_model import TrainGPT, gpt_blocks
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, falls, flops, variant
+from benchmarks.jobs.language_model import TrainGPT
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, falls, flops, repeated_blocks
 
 TIP = Tip(
     id="selective-checkpointing",
@@ -93,8 +93,8 @@ def every_second_whole(blocks: Iterable[Block]) -> list[Block]:
 
 
 def checkpointing(job: Job, wrapped: Callable[[Iterable[Block]], list[Block]]) -> None:
-    """A way to checkpoint, on any job whose model is a GPT."""
-    blocks = gpt_blocks(job)
+    """A way to checkpoint, on any job whose model has a list of blocks."""
+    blocks = repeated_blocks(job.model)
     for block, forward in zip(blocks, wrapped([block.forward for block in blocks]), strict=True):
         block.forward = forward
 
@@ -141,7 +141,11 @@ class Perceptrons(Pair):
 
 
 class GPTTraining(
-    TrainGPT, untuned=partial(checkpointing, wrapped=all_whole), apply=partial(checkpointing, wrapped=all_selective)
+    TrainGPT,
+    untuned=partial(checkpointing, wrapped=all_whole),
+    apply=partial(checkpointing, wrapped=all_selective),
+    every_second=partial(checkpointing, wrapped=every_second_whole),
+    none=as_it_is,
 ):
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state: otherwise the
     peak of memory is the optimizer's, and no side has less than the others."""
@@ -153,11 +157,3 @@ class GPTTraining(
         XL=dict(context=1024, batch=32),
         test=dict(layers=2, width=16, context=16, batch=2),
     )
-
-    @variant
-    def every_second(self) -> Step:
-        return self.applied(partial(checkpointing, wrapped=every_second_whole))
-
-    @variant
-    def none(self) -> Step:
-        return self.applied(as_it_is)
