@@ -22,6 +22,7 @@ spares those with short sequences the wait for the one with the longest.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,17 +96,8 @@ TIP = Tip(
 )
 
 
-def length_bucketing(job: Job) -> None:
+def length_bucketing(job: Job, batches: Batches) -> None:
     """The tip, on any job over sequences whose lengths are known beforehand."""
-    put_in_batches(job, by_length)
-
-
-def constant_tokens(job: Job) -> None:
-    """The second way: batches of about as many tokens each, of however many sequences."""
-    put_in_batches(job, by_tokens)
-
-
-def put_in_batches(job: Job, batches: Batches) -> None:
     assert isinstance(job.data, SourceLines)
     batch = job.loading.pop("batch_size")
     job.loading.update(batch_sampler=batches(job.data.lengths, batch))
@@ -116,12 +108,11 @@ def as_they_come(lengths: list[int], batch: int) -> list[list[int]]:
 
 
 def by_length(lengths: list[int], batch: int) -> list[list[int]]:
-    """The shortest first."""
     return cut(shortest_first(lengths), batch)
 
 
 def by_tokens(lengths: list[int], batch: int) -> list[list[int]]:
-    """The same, in batches of as many tokens as `batch` sequences of the mean length have, padding included.
+    """The second way: batches of as many tokens as `batch` sequences of the mean length have, padding included.
 
     A longer sequence is alone in its batch.
     """
@@ -136,7 +127,7 @@ def by_tokens(lengths: list[int], batch: int) -> list[list[int]]:
 
 
 def shortest_first(lengths: list[int]) -> list[int]:
-    return sorted(range(len(lengths)), key=lambda number: lengths[number])
+    return sorted(range(len(lengths)), key=lengths.__getitem__)
 
 
 def cut(numbers: list[int], batch: int) -> list[list[int]]:
@@ -174,7 +165,11 @@ class PaddingShare(Pair):
         return self.sums(by_tokens)
 
 
-class _InferenceEpoch(MacroPair, apply=length_bucketing):
+class _InferenceEpoch(
+    MacroPair,
+    apply=partial(length_bucketing, batches=by_length),
+    constant_tokens=partial(length_bucketing, batches=by_tokens),
+):
     """One epoch of turning lines into vectors, loading and padding included."""
 
     task = "inference"
@@ -182,10 +177,6 @@ class _InferenceEpoch(MacroPair, apply=length_bucketing):
 
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
-
-    @variant
-    def constant_tokens(self) -> Step:
-        return self.applied(constant_tokens)
 
     def work(self) -> dict[str, int]:
         """Not known: the baseline also computes on padding, which nobody needs."""

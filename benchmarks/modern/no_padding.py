@@ -33,7 +33,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.utils.rnn import pad_sequence
 
-from benchmarks.general.length_bucketing import constant_tokens
+from benchmarks.general.length_bucketing import by_tokens, length_bucketing
 from benchmarks.jobs.language_model import GPT, TrainGPT, heads_for
 from benchmarks.jobs.sequences import PADDING, SourceLines, TransformerReader, line_bytes, line_vectors, vectors
 from tipbench.tip.words import (
@@ -59,28 +59,24 @@ def rows(module: nn.Module, inputs: Any, output: Any) -> int:
     return output.numel() // module.out_features if isinstance(module, nn.Linear) else 0
 
 
+PACK = (
+    "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
+    "lengths = [len(sequence) for sequence in sequences]\n"
+    "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
+    "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), and without\n"
+    "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
+)
+
 TIP = Tip(
     id="no-padding",
     title="Pack sequences instead of padding them",
     do=(
-        "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
-        "lengths = [len(sequence) for sequence in sequences]\n"
-        "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
-        "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), and "
-        "without\n"
-        "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
-        "split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)))\n"
+        f"{PACK}split = zip(*(x.split(lengths, dim=2) for x in (query, key, value)))\n"
         "mixed = torch.cat([F.scaled_dot_product_attention(q, k, v, is_causal=True) for q, k, v in split], dim=2)"
     ),
     ways={
         "nested_tensor": (
-            "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
-            "lengths = [len(sequence) for sequence in sequences]\n"
-            "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
-            "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), "
-            "and without\n"
-            "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
-            "ends = torch.tensor([0, *lengths], device=query.device).cumsum(0)\n"
+            f"{PACK}ends = torch.tensor([0, *lengths], device=query.device).cumsum(0)\n"
             "limits = {'min_seqlen': min(lengths), 'max_seqlen': max(lengths)}\n"
             "rows = [x[0].transpose(0, 1).contiguous() for x in (query, key, value)]\n"
             "nested = [torch.nested.nested_tensor_from_jagged(x, ends, **limits).transpose(1, 2) for x in rows]\n"
@@ -205,7 +201,7 @@ class _Lines(MacroPair, apply=no_padding):
         return {}
 
 
-class TransformerEpoch(_Lines):
+class TransformerEpoch(_Lines, constant_tokens=partial(length_bucketing, batches=by_tokens)):
     """Turning lines of source text into vectors with a small causal Transformer."""
 
     task = "inference"
@@ -216,10 +212,6 @@ class TransformerEpoch(_Lines):
 
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
-
-    @variant
-    def constant_tokens(self) -> Step:
-        return self.applied(constant_tokens)
 
 
 class GPTTraining(_Lines):
