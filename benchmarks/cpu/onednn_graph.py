@@ -20,8 +20,9 @@ brings by itself is the tip amp.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from torch.fx.experimental import optimization
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, image_inference
+from benchmarks.modern.frozen_weights import compile_frozen
 from tipbench.tip.words import (
     COMPILED_GRAPH,
     Claim,
@@ -117,17 +119,6 @@ def onednn_graph_fuser() -> Need:
     return Need("oneDNN Graph in TorchScript", unmet)
 
 
-@contextmanager
-def onednn_fusion() -> Iterator[None]:
-    """The switch, which holds for the whole process, and is read only while a graph is fused."""
-    before = torch.jit.onednn_fusion_enabled()
-    torch.jit.enable_onednn_fusion(True)
-    try:
-        yield
-    finally:
-        torch.jit.enable_onednn_fusion(before)
-
-
 def traced(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManager[Any] | None = None) -> nn.Module:
     """The model, traced within `tracing` and frozen: batch normalisation becomes part of the weights."""
     with torch.no_grad(), warnings.catch_warnings():
@@ -142,20 +133,19 @@ def traced(model: nn.Module, example: torch.Tensor, tracing: AbstractContextMana
 
 def fused(model: nn.Module, example: torch.Tensor, tracing: AbstractContextManager[Any] | None = None) -> nn.Module:
     """The same, and fused for inputs of the example's shape."""
-    with onednn_fusion():
+    # The switch holds for the whole process, and is read only while a graph is fused.
+    before = torch.jit.onednn_fusion_enabled()
+    torch.jit.enable_onednn_fusion(True)
+    try:
         return traced(model, example, tracing)
+    finally:
+        torch.jit.enable_onednn_fusion(before)
 
 
-def onednn_graph(job: Job, tracing: AbstractContextManager[Any] | None = None) -> None:
+def onednn_graph(job: Job, make: Callable[[nn.Module, torch.Tensor], nn.Module] = fused) -> None:
     """The tip, on any inference job whose batches all have the same shape."""
     inputs, _ = next(iter(job.loader()))
-    job.model = fused(job.model, inputs.to(job.device), tracing)
-
-
-def frozen_alone(job: Job) -> None:
-    """What the tip does, less the fusing."""
-    inputs, _ = next(iter(job.loader()))
-    job.model = traced(job.model, inputs.to(job.device))
+    job.model = make(job.model, inputs.to(job.device))
 
 
 def fused_in_bfloat16(job: Job) -> None:
@@ -164,18 +154,15 @@ def fused_in_bfloat16(job: Job) -> None:
     job.model = optimization.fuse(job.model)
     before = torch._C._jit_set_autocast_mode(False)
     try:
-        onednn_graph(job, torch.autocast("cpu", torch.bfloat16, cache_enabled=False))
+        onednn_graph(job, partial(fused, tracing=torch.autocast("cpu", torch.bfloat16, cache_enabled=False)))
     finally:
         torch._C._jit_set_autocast_mode(before)
 
 
-def frozen_by_inductor(model: nn.Module, example: torch.Tensor) -> Callable[..., Any]:
+def frozen_by_inductor(model: nn.Module, example: torch.Tensor) -> nn.Module:
     """The model, fused likewise by its successor."""
-    compiled = torch.compile(model, options={"freezing": True})
-    # The option alone does not freeze (torch 2.15): the setting must hold during the first call as well.
-    with torch._inductor.config.patch(freezing=True), torch.no_grad():
-        compiled(example)
-    return compiled
+    compile_frozen(model, example)
+    return model
 
 
 class ConvolutionBlock(Pair):
@@ -185,7 +172,7 @@ class ConvolutionBlock(Pair):
     needs = (onednn_graph_fuser(),)
     sizes = Sizes(dict(batch=2, channels=64, pixels=56), test=dict(batch=1, channels=8, pixels=8))
 
-    def inference(self, fuse: Callable[[nn.Module, torch.Tensor], Callable[..., Any]]) -> Step:
+    def inference(self, fuse: Callable[[nn.Module, torch.Tensor], nn.Module]) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
         convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
         block = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).eval()
@@ -224,7 +211,7 @@ class ResNet50Inference(ResNetInference):
         return image_inference(self.device, model="resnet50", **self.size)
 
 
-class FrozenResNet50(ResNet50Inference, untuned=frozen_alone, apply=onednn_graph):
+class FrozenResNet50(ResNet50Inference, untuned=partial(onednn_graph, make=traced), apply=onednn_graph):
     """The same, traced and frozen on both sides: what is left is what fusing brings."""
 
     against = "the model traced and frozen, with nothing fused"
