@@ -12,27 +12,25 @@ trip, `.cpu()` and back, waits twice: for the result, and for the copy from memo
 `if loss > 1` wait as `.item()` does: they call it.
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import TrainResNet, image_classification
-from benchmarks.jobs.language_model import TrainGPT, language_model
+from benchmarks.jobs.image_classification import TrainResNet
+from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
     MacroPair,
-    Need,
     Pair,
     Sizes,
     Step,
     Tip,
     falls,
     gpu,
-    in_fp64,
     synchronisations,
-    torchvision,
 )
 
 TIP = Tip(
@@ -52,7 +50,7 @@ TIP = Tip(
 
 class _Waiting(Pair):
     devices = ("cuda",)
-    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
+    needs = (gpu(1),)
 
 
 class RunningSum(_Waiting):
@@ -86,29 +84,24 @@ class RunningSum(_Waiting):
 class Mask(_Waiting):
     """The sum of the positive numbers, many times: chosen by an index, or by a factor of 0."""
 
-    sizes = Sizes(dict(operations=50, elements=10_000), test=dict(operations=3, elements=10))
+    sizes = RunningSum.sizes
+
+    def sums(self, positive: Callable[[torch.Tensor], torch.Tensor]) -> Step:
+        x = torch.randn(self.size["elements"], device=self.device)
+
+        def step() -> torch.Tensor:
+            total = torch.zeros((), device=self.device)
+            for _ in range(self.size["operations"]):
+                total += positive(x).sum()
+            return total
+
+        return step
 
     def baseline(self) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device)
-
-        def step() -> torch.Tensor:
-            total = torch.zeros((), device=self.device)
-            for _ in range(self.size["operations"]):
-                total += x[x > 0].sum()
-            return total
-
-        return step
+        return self.sums(lambda x: x[x > 0])
 
     def optimized(self) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device)
-
-        def step() -> torch.Tensor:
-            total = torch.zeros((), device=self.device)
-            for _ in range(self.size["operations"]):
-                total += torch.where(x > 0, x, 0.0).sum()
-            return total
-
-        return step
+        return self.sums(lambda x: torch.where(x > 0, x, 0.0))
 
 
 class RoundTrip(_Waiting):
@@ -151,42 +144,40 @@ class RoundTrip(_Waiting):
 class _RunningLoss(_Waiting, MacroPair):
     """Several steps of training, and the sum of their losses."""
 
-    def pinned_job(self) -> Job:
-        job = self.job()
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.steps = self.size.pop("steps")  # the others are the job's
+
+    def job(self) -> Job:
+        job = super().job()
         # On both sides: copies from memory that is not pinned make the processor wait too.
         job.loading["pin_memory"] = job.non_blocking = self.device.type == "cuda"
         return job
 
-    def read_each(self, job: Job) -> Step:
+    def baseline(self) -> Step:
+        job = self.job()
+
         def step() -> tuple[torch.Tensor, nn.Module]:
             total = 0.0
-            for _ in range(self.size["steps"]):
+            for _ in range(self.steps):
                 loss, _ = job.step()
                 total += loss.item()
             return torch.tensor(total), job.model
 
         return step
 
-    def read_once(self, job: Job) -> Step:
+    def step_of(self, job: Job) -> Step:
         def step() -> tuple[torch.Tensor, nn.Module]:
             total = torch.zeros((), device=self.device)
-            for _ in range(self.size["steps"]):
+            for _ in range(self.steps):
                 loss, _ = job.step()
                 total += loss
             return torch.tensor(total.item()), job.model
 
         return step
 
-    def baseline(self) -> Step:
-        return self.read_each(self.pinned_job())
-
     def optimized(self) -> Step:
-        return self.read_once(self.pinned_job())
-
-    def reference(self) -> Step:
-        job = self.pinned_job()
-        in_fp64(job)
-        return self.read_once(job)
+        return self.step_of(self.job())
 
 
 class GPTTraining(_RunningLoss, TrainGPT):
@@ -201,15 +192,10 @@ class GPTTraining(_RunningLoss, TrainGPT):
     # A step is eight of the training. After 40 of these on an H200 rounding had come to 0.0055 of the largest gradient.
     tolerance = 5e-3
 
-    def job(self) -> Job:
-        size = {name: value for name, value in self.size.items() if name != "steps"}
-        return language_model(self.device, activation=nn.GELU, **size)
-
 
 class ResNetTraining(_RunningLoss, TrainResNet):
     """Training ResNet-18 and keeping its running loss."""
 
-    needs = (gpu(1), torchvision())
     sizes = Sizes(
         dict(batch=4, pixels=160, steps=8),
         M=dict(batch=16, pixels=224),
@@ -217,7 +203,3 @@ class ResNetTraining(_RunningLoss, TrainResNet):
         XL=dict(batch=256),
         test=dict(pixels=64, steps=2),
     )
-
-    def job(self) -> Job:
-        size = {name: value for name, value in self.size.items() if name != "steps"}
-        return image_classification(self.device, model="resnet18", train=True, **size)
