@@ -16,7 +16,6 @@ capability 8.0). Its first steps may overflow, and are skipped then; a scheduler
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import nn
@@ -42,7 +41,6 @@ from tipbench.tip.words import (
     gpu,
     low_precision_outputs,
     requires,
-    variant,
 )
 
 TIP = Tip(
@@ -91,6 +89,7 @@ def amp(job: Job) -> None:
     job.loss = autocast(job.device)(job.loss)
 
 
+@requires(gpu())
 def amp_in_float16(job: Job) -> None:
     """The same in float16. The scaler keeps small gradients from becoming 0, and skips steps that overflow."""
     scaler = torch.amp.GradScaler(job.device.type)
@@ -153,12 +152,7 @@ class Linear(_Lossy):
 
     @requires(bfloat16())
     def optimized(self) -> Step:
-        training = self.training()
-
-        def step() -> Any:
-            with autocast(self.device):
-                return training()
-
+        step: Step = autocast(self.device)(self.training())
         return step
 
     def work(self) -> dict[str, int]:
@@ -188,15 +182,10 @@ class Accuracy(Pair):
         return self.course(autocast=True)
 
 
-class _Training(_Lossy, MacroPair, apply=amp):
+class _Training(_Lossy, MacroPair, apply=amp, float16=amp_in_float16):
     @requires(bfloat16())
     def optimized(self) -> Step:
         return super().optimized()
-
-    @variant
-    @requires(gpu())
-    def float16(self) -> Step:
-        return self.applied(amp_in_float16)
 
 
 class ResNetTraining(_Training, TrainResNet):

@@ -17,6 +17,7 @@ On a CPU that is the tip `bfloat16-products`.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -27,7 +28,6 @@ from tipbench.tip.words import (
     Claim,
     Equal,
     Job,
-    Need,
     Pair,
     Sizes,
     Step,
@@ -73,20 +73,8 @@ def precision(of: Any, value: str) -> Iterator[None]:
         of.fp32_precision = before
 
 
-def exact_products() -> Any:
-    return precision(torch.backends.cuda.matmul, "ieee")
-
-
 def tf32_products() -> Any:
     return precision(torch.backends.cuda.matmul, "tf32")
-
-
-def exact_convolutions() -> Any:
-    return precision(CUDNN.conv, "ieee")
-
-
-def tf32_convolutions() -> Any:
-    return precision(CUDNN.conv, "tf32")
 
 
 def tensor_cores(job: Job) -> None:
@@ -98,13 +86,9 @@ class _TensorCores(Pair):
     """Sizes in exact tests are large enough for cuBLAS and cuDNN to take tensor cores."""
 
     devices = ("cuda",)
-    needs: ClassVar[tuple[Need, ...]] = (gpu(1),)
+    needs: ClassVar[Any] = (gpu(1),)
     equal = Equal.LOSSY
     tolerance = 1e-2
-
-    def square_matrices(self) -> tuple[torch.Tensor, torch.Tensor]:
-        width = self.size["width"]
-        return torch.randn(width, width, device=self.device), torch.randn(width, width, device=self.device)
 
 
 class MatrixProduct(_TensorCores):
@@ -113,10 +97,11 @@ class MatrixProduct(_TensorCores):
     sizes = Sizes(dict(width=8192), test=dict(width=256))
 
     def product(self, dtype: torch.dtype = torch.float32) -> Step:
-        a, b = (matrix.to(dtype) for matrix in self.square_matrices())
+        width = self.size["width"]
+        a, b = (torch.randn(width, width, device=self.device).to(dtype) for _ in range(2))
         return lambda: a @ b
 
-    @within(exact_products)
+    @within(partial(precision, torch.backends.cuda.matmul, "ieee"))
     def baseline(self) -> Step:
         return self.product()
 
@@ -157,12 +142,12 @@ class Convolution(_TensorCores):
 
         return step
 
-    @within(exact_convolutions)
+    @within(partial(precision, CUDNN.conv, "ieee"))
     def baseline(self) -> Step:
         return self.training()
 
     @requires(tf32())
-    @within(tf32_convolutions)
+    @within(partial(precision, CUDNN.conv, "tf32"))
     def optimized(self) -> Step:
         return self.training()
 
@@ -183,7 +168,7 @@ class GPTTraining(_TensorCores, TrainGPT, apply=tensor_cores):
         test=dict(layers=1, width=128, context=64, batch=4),
     )
 
-    @within(exact_products)
+    @within(partial(precision, torch.backends.cuda.matmul, "ieee"))
     def baseline(self) -> Step:
         return super().baseline()
 
