@@ -21,6 +21,7 @@ from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import (
     Claim,
     Job,
+    MacroPair,
     Mechanism,
     Pair,
     Sizes,
@@ -32,7 +33,6 @@ from tipbench.tip.words import (
     gpu,
     launches,
     that_trains,
-    torchvision,
     variant,
 )
 
@@ -68,10 +68,6 @@ TIP = Tip(
     published="1.2-3x; Mask R-CNN 1.7x, BERT 1.12x (PyTorch: Accelerating PyTorch with CUDA Graphs)",
     note='the guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
 )
-
-
-def compiled(job: Job) -> None:
-    job.model.compile()
 
 
 def cuda_graphs(job: Job) -> None:
@@ -149,40 +145,29 @@ class TinyKernels(Pair):
         return step
 
 
-class SmallBatchTraining(TrainGPT, untuned=compiled, apply=cuda_graphs):
-    """Training a GPT on batches so small that the GPU waits for launches."""
-
+class _SmallBatch(MacroPair, untuned=lambda job: job.model.compile(), apply=cuda_graphs, eager=as_it_is):
     devices = ("cuda",)
     needs = (gpu(1), compiler())
+
+
+class SmallBatchTraining(_SmallBatch, TrainGPT, by_hand=cuda_graphs_by_hand):
+    """Training a GPT on batches so small that the GPU waits for launches."""
+
     sizes = Sizes(
         dict(layers=6, width=256, context=64, batch=2),
         L=dict(layers=12, width=768),
         test=dict(layers=1, width=16, context=8),
     )
 
-    @variant
-    def eager(self) -> Step:
-        return self.applied(as_it_is)
 
-    @variant
-    def by_hand(self) -> Step:
-        return self.applied(cuda_graphs_by_hand)
-
-
-class SmallBatchInference(RunResNet, untuned=compiled, apply=cuda_graphs):
+class SmallBatchInference(_SmallBatch, RunResNet):
     """ResNet-18 run over one photo at a time, as a server does."""
 
-    devices = ("cuda",)
-    needs = (gpu(1), compiler(), torchvision())
     sizes = Sizes(dict(batch=1, pixels=224), test=dict(pixels=32))
 
     def step_of(self, job: Job) -> Step:
         # The next replay overwrites the output, so whoever keeps it clones it.
         return lambda: job.step().clone()
-
-    @variant
-    def eager(self) -> Step:
-        return self.applied(as_it_is)
 
 
 ON_ANY_JOB = (Way(cuda_graphs, that_trains, needs=(compiler(),), devices=("cuda",)),)

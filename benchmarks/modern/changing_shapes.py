@@ -75,15 +75,6 @@ def mark_lengths(job: Job) -> None:
     job.convert_inputs(any_length)
 
 
-def all_sizes(job: Job) -> None:
-    """The second way: no size of any input is a constant."""
-    job.model.compile(dynamic=True)
-
-
-def whole_compile(job: Job) -> None:
-    job.model.compile()
-
-
 class ChangingLengths(Pair):
     """A Transformer block over batches of different lengths, forward only; the step is one after the other."""
 
@@ -113,7 +104,7 @@ class ChangingLengths(Pair):
         return self.outputs(lambda block: block.compile(dynamic=True), lambda x: x)
 
 
-class TransformerEpoch(MacroPair, untuned=whole_compile, apply=mark_lengths):
+class TransformerEpoch(MacroPair, untuned=lambda job: job.model.compile(), apply=mark_lengths):
     """A small Transformer run over lines of source text, each batch padded to its longest line: one epoch."""
 
     task = "inference"
@@ -138,4 +129,4 @@ class TransformerEpoch(MacroPair, untuned=whole_compile, apply=mark_lengths):
     @variant
     @process_settings(own_process=True)
     def all_sizes(self) -> Step:
-        return self.applied(all_sizes)
+        return self.applied(lambda job: job.model.compile(dynamic=True))
