@@ -43,32 +43,28 @@ def largest_result(step: Step) -> int:
     return max(int(max(event.self_cpu_memory_usage, event.self_device_memory_usage)) for event in events)
 
 
+IN_A_MODEL = (
+    "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate with "
+    "self.head as before\n"
+)
+LINEAR = (
+    "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
+    "linear_bias=self.head.bias, options=options)\n"
+    "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing\n"
+    "# it multiplies in float32, under autocast too: there by_hand may take less time; in bfloat16 it raises"
+)
+
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
-    do=(
-        "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate with "
-        "self.head as before\n"
-        "options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n"
-        "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
-        "linear_bias=self.head.bias, options=options)\n"
-        "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing\n"
-        "# it multiplies in float32, under autocast too: there by_hand may take less time; in bfloat16 it raises"
-    ),
+    do=f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{LINEAR}",
     ways={
         "eighths": (
-            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate "
-            "with self.head as before\n"
-            "options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))  # of torch 2.15\n"
-            "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
-            "linear_bias=self.head.bias, options=options)\n"
-            "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing\n"
-            "# it multiplies in float32, under autocast too: there by_hand may take less time; in bfloat16 it raises"
+            f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))"
+            f"  # of torch 2.15\n{LINEAR}"
         ),
         "by_hand": (
-            "from torch.utils.checkpoint import checkpoint\n"
-            "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate "
-            "with self.head as before\n"
+            f"from torch.utils.checkpoint import checkpoint\n{IN_A_MODEL}"
             'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
             "chunks = zip(hidden.flatten(0, -2).chunk(8), targets.flatten().chunk(8))\n"
             "# -100, twice: your ignore_index. Add your label_smoothing; no class weights. Compiled it saves nothing\n"
@@ -164,7 +160,12 @@ class LastLayer(Pair):
         return self.training(in_checkpointed_chunks)
 
 
-class GPTTraining(TrainGPT, apply=partial(with_loss, loss=in_chunks)):
+class GPTTraining(
+    TrainGPT,
+    apply=partial(with_loss, loss=in_chunks),
+    eighths=requires(torch_from(2, 15))(partial(with_loss, loss=in_eighths)),
+    by_hand=partial(with_loss, loss=in_checkpointed_chunks),
+):
     """Training a GPT that predicts words."""
 
     sizes = Sizes(
@@ -181,12 +182,3 @@ class GPTTraining(TrainGPT, apply=partial(with_loss, loss=in_chunks)):
     @requires(torch_from(2, 15))
     def optimized(self) -> Step:
         return super().optimized()
-
-    @variant
-    @requires(torch_from(2, 15))
-    def eighths(self) -> Step:
-        return self.applied(partial(with_loss, loss=in_eighths))
-
-    @variant
-    def by_hand(self) -> Step:
-        return self.applied(partial(with_loss, loss=in_checkpointed_chunks))

@@ -80,11 +80,12 @@ NEEDS = (compiler(), int8(), torchao(), torch_from(2, 15))
 """torchao has not been tried with earlier versions of torch."""
 
 
-def quantize(model: nn.Module) -> None:
+def quantize(model: nn.Module) -> nn.Module:
     from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
 
     # The settings of inductor that it would change are about GPUs, and would hold for the whole process.
     quantize_(model, Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))
+    return model
 
 
 def infers_with_linear_layers(job: Job) -> str:
@@ -114,7 +115,7 @@ class LinearLayers(_Rounded):
 
     sizes = Sizes(dict(tokens=64, width=1024), M=dict(tokens=256), test=dict(tokens=4, width=64))
 
-    def inference(self, change: Callable[[nn.Module], None]) -> Step:
+    def inference(self, change: Callable[[nn.Module], nn.Module]) -> Step:
         model = Perceptron(self.size["width"]).eval().requires_grad_(False)
         tokens = torch.randn(self.size["tokens"], self.size["width"])
         change(model)
@@ -122,7 +123,7 @@ class LinearLayers(_Rounded):
         return torch.no_grad()(lambda: model(tokens))
 
     def baseline(self) -> Step:
-        return self.inference(lambda model: None)
+        return self.inference(lambda model: model)
 
     def optimized(self) -> Step:
         return self.inference(quantize)
@@ -156,12 +157,6 @@ def trained_before(course: Course, change: Callable[[nn.Module], nn.Module]) -> 
     return Training(infer, train, lesson.target, course.batch, lower_is_better=True, settings=course.settings)
 
 
-def quantized_copy(model: nn.Module) -> nn.Module:
-    model = copy.deepcopy(model)
-    quantize(model)
-    return model
-
-
 class HeldOutLoss(Pair):
     """What the rounding costs in loss on held-out text: a small GPT is trained in float32, and quantized then.
 
@@ -180,7 +175,7 @@ class HeldOutLoss(Pair):
         return trained_before(self.course(), lambda model: model)
 
     def optimized(self) -> Training:
-        return trained_before(self.course(), quantized_copy)
+        return trained_before(self.course(), lambda model: quantize(copy.deepcopy(model)))
 
 
 class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):

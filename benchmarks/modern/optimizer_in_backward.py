@@ -34,11 +34,8 @@ def gradients_at_once(step: Step) -> int:
         parameters.update(optimizer.state, *(group["params"] for group in optimizer.param_groups))
         found.append(sum(parameter.grad is not None for parameter in parameters))
 
-    watching = register_optimizer_step_pre_hook(look)
-    try:
+    with register_optimizer_step_pre_hook(look):
         step()
-    finally:
-        watching.remove()
     return max(found)
 
 

@@ -48,10 +48,9 @@ def large_gradients(step: Step) -> int:
         norm = torch.nn.utils.get_total_norm(gradients)
         large.append(not norm <= MAX_NORM * 1.001)
 
-    handle = register_optimizer_step_pre_hook(look)
-    while len(large) < LOOKED_AT:
-        step()
-    handle.remove()
+    with register_optimizer_step_pre_hook(look):
+        while len(large) < LOOKED_AT:
+            step()
     return sum(large)
 
 

@@ -38,10 +38,9 @@ LOOKED_AT = 20
 def learning_rates(step: Step) -> int:
     """How many different ones the optimizer's next LOOKED_AT steps are taken with."""
     rates: list[float] = []
-    handle = register_optimizer_step_post_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
-    while len(rates) < LOOKED_AT:
-        step()
-    handle.remove()
+    with register_optimizer_step_post_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])):
+        while len(rates) < LOOKED_AT:
+            step()
     return len(set(rates))
 
 
@@ -145,11 +144,9 @@ class NextByte(Pair):
         fixed_momentum: Tuned(RATES, 0.021),
         one_cycle: Tuned(RATES, 0.021),
     }
-    lengths: ClassVar[Mapping[Schedule, Tuned]] = {
-        cosine: Tuned(LENGTHS, 1200),
-        fixed_momentum: Tuned(LENGTHS, 1200),
-        one_cycle: Tuned(LENGTHS, 1200),
-    }
+    lengths: ClassVar[Mapping[Schedule, Tuned]] = dict.fromkeys(
+        (cosine, fixed_momentum, one_cycle), Tuned(LENGTHS, 1200)
+    )
 
     def learning(self, schedule: Schedule) -> Training:
         short = int(self.lengths[schedule].chosen) if schedule in self.lengths else 0
