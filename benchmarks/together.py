@@ -29,7 +29,6 @@ from tipbench.tip.words import (
     low_precision_outputs,
     operations,
     torchvision,
-    variant,
 )
 
 TIP = Tip(
@@ -63,27 +62,26 @@ def operations_and_low_precision(step: Step) -> str:
     return f"{operations(step)}, {low_precision_outputs(step)}"
 
 
-class GPTTraining(TrainGPT, apply=all_of(amp, fused_optimizer, compile_model)):
+class GPTTraining(
+    TrainGPT,
+    apply=all_of(amp, fused_optimizer, compile_model),
+    without_amp=all_of(fused_optimizer, compile_model),
+    without_fused_optimizer=all_of(amp, compile_model),
+    without_compile_modes=all_of(amp, fused_optimizer),
+):
     """Training a small GPT."""
 
     needs = (compiler(), bfloat16())
     equal = Equal.LOSSY
     tolerance = 1e-2  # as of the tip amp
 
-    @variant
-    def without_amp(self) -> Step:
-        return self.applied(all_of(fused_optimizer, compile_model))
 
-    @variant
-    def without_fused_optimizer(self) -> Step:
-        return self.applied(all_of(amp, compile_model))
-
-    @variant
-    def without_compile_modes(self) -> Step:
-        return self.applied(all_of(amp, fused_optimizer))
-
-
-class ResNetInference(RunResNet, apply=all_of(channels_last, compile_model)):
+class ResNetInference(
+    RunResNet,
+    apply=all_of(channels_last, compile_model),
+    without_channels_last=compile_model,
+    without_compile_modes=channels_last,
+):
     """ResNet-18 run over JPEG files, on a CPU loading included."""
 
     needs = (compiler(), torchvision())
@@ -91,16 +89,14 @@ class ResNetInference(RunResNet, apply=all_of(channels_last, compile_model)):
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
 
-    @variant
-    def without_channels_last(self) -> Step:
-        return self.applied(compile_model)
 
-    @variant
-    def without_compile_modes(self) -> Step:
-        return self.applied(channels_last)
-
-
-class ResNetTraining(TrainResNet, apply=all_of(channels_last, amp, fused_optimizer)):
+class ResNetTraining(
+    TrainResNet,
+    apply=all_of(channels_last, amp, fused_optimizer),
+    without_channels_last=all_of(amp, fused_optimizer),
+    without_amp=all_of(channels_last, fused_optimizer),
+    without_fused_optimizer=all_of(channels_last, amp),
+):
     """ResNet-18 trained on photos that are on the GPU already. Compiling it would take minutes of a short loan."""
 
     devices = ("cuda",)
@@ -108,20 +104,13 @@ class ResNetTraining(TrainResNet, apply=all_of(channels_last, amp, fused_optimiz
     equal = Equal.LOSSY
     tolerance = 1e-1  # as of the tip amp
 
-    @variant
-    def without_channels_last(self) -> Step:
-        return self.applied(all_of(amp, fused_optimizer))
 
-    @variant
-    def without_amp(self) -> Step:
-        return self.applied(all_of(channels_last, fused_optimizer))
-
-    @variant
-    def without_fused_optimizer(self) -> Step:
-        return self.applied(all_of(channels_last, amp))
-
-
-class GPTInference(RunGPT, apply=all_of(amp, compile_model)):
+class GPTInference(
+    RunGPT,
+    apply=all_of(amp, compile_model),
+    without_amp=compile_model,
+    without_compile_modes=amp,
+):
     """A small GPT run over text. PyTorch's own TransformerEncoder leaves its fast path where it is compiled."""
 
     devices = ("cuda",)
@@ -132,11 +121,3 @@ class GPTInference(RunGPT, apply=all_of(amp, compile_model)):
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
-
-    @variant
-    def without_amp(self) -> Step:
-        return self.applied(compile_model)
-
-    @variant
-    def without_compile_modes(self) -> Step:
-        return self.applied(amp)

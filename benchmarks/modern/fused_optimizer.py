@@ -39,18 +39,15 @@ TIP = Tip(
 )
 
 
-def fused_optimizer(job: Job) -> None:
-    """The tip, on any training job whose optimizer has all parameters in one group."""
-    set_implementation(job, fused=True)
-
-
-def set_implementation(job: Job, **implementation: bool) -> None:
-    """Make the job's optimizer anew, with the settings that it had and `fused` or `foreach`."""
+def in_every_group(job: Job, **implementation: bool) -> None:
+    """The tip, on any training job: also where a scheduler holds the optimizer."""
     assert job.optimizer is not None
-    kind = type(job.optimizer)
-    known = inspect.signature(kind).parameters
-    settings = {name: value for name, value in job.optimizer.defaults.items() if name in known}
-    job.optimizer = kind(job.model.parameters(), **{**settings, **implementation})
+    for group in job.optimizer.param_groups:
+        group.update({"fused": False, "foreach": False, **implementation})
+
+
+def fused_optimizer(job: Job) -> None:
+    in_every_group(job, fused=True)
 
 
 class ManyParameters(Pair):
@@ -89,18 +86,11 @@ class GPTTraining(TrainGPT, apply=fused_optimizer):
     @variant
     @requires(cpu())
     def foreach(self) -> Step:
-        return self.applied(partial(set_implementation, foreach=True))
+        return self.applied(partial(in_every_group, foreach=True))
 
 
 class ResNetTraining(TrainResNet, apply=fused_optimizer):
     """Training ResNet-18 with SGD and momentum, whose update is cheaper than AdamW's."""
-
-
-def in_every_group(job: Job, **implementation: bool) -> None:
-    """The tip where groups of parameters have settings of their own, or a scheduler holds the optimizer."""
-    assert job.optimizer is not None
-    for group in job.optimizer.param_groups:
-        group.update({"fused": False, "foreach": False, **implementation})
 
 
 def has_fused(job: Job) -> str:
@@ -138,7 +128,7 @@ def has_many_groups(job: Job) -> str:
 
 
 ON_ANY_JOB = (
-    Way(partial(in_every_group, fused=True), has_fused, phase="optimizer"),
+    Way(fused_optimizer, has_fused, phase="optimizer"),
     Way(
         partial(in_every_group, foreach=True),
         has_fused,
