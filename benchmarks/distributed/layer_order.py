@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import GPT, TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, on_cpu, process_settings, variant
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, on_cpu, variant
 
 
 def ready_before_averaging(step: Step) -> int:
@@ -109,27 +109,24 @@ class LastLayerFirst(nn.Module):
 class _Order(Pair):
     """The same training, of a model whose layers are constructed in the order of use or in the reversed one."""
 
+    ranks = 2
     needs = (cores(2),)
 
     def training(self, reverse: bool, **options: Any) -> Step:
         """options: for DistributedDataParallel."""
         raise NotImplementedError
 
-    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.training(reverse=True, find_unused_parameters=True)
 
-    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.training(reverse=False, find_unused_parameters=True)
 
     @variant
-    @process_settings(ranks=2)
     def static_graph(self) -> Step:
         return self.training(reverse=True, static_graph=True)
 
     @variant
-    @process_settings(ranks=2)
     def without_the_flag(self) -> Step:
         return self.training(reverse=True)
 

@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores, falls, process_settings
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores, falls
 
 TIP = Tip(
     id="no-sync",
@@ -57,6 +57,7 @@ ACCUMULATE = 4
 class LargeLinear(Pair):
     """Four backward passes of a linear layer whose gradient is large and cheap to compute."""
 
+    ranks = 2
     needs = (cores(2),)
     sizes = Sizes(dict(width=1024, batch=8), L=dict(width=8192, batch=64), test=dict(width=16))
 
@@ -67,7 +68,6 @@ class LargeLinear(Pair):
         shape = self.size["batch"], self.size["width"]
         return [torch.randn(shape, device=self.device) for _ in range(ACCUMULATE)]
 
-    @process_settings(ranks=2)
     def baseline(self) -> Step:
         model, batches = self.model(), self.batches()
 
@@ -79,7 +79,6 @@ class LargeLinear(Pair):
 
         return step
 
-    @process_settings(ranks=2)
     def optimized(self) -> Step:
         model, batches = self.model(), self.batches()
 
@@ -97,6 +96,7 @@ class LargeLinear(Pair):
 class GPTTraining(TrainGPT):
     """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
 
+    ranks = 2
     needs = (cores(2),)
     sizes = Sizes(
         dict(layers=4, width=256, context=128, batch=1),
@@ -117,7 +117,6 @@ class GPTTraining(TrainGPT):
         inputs, targets = (tensor.to(self.device) for tensor in batch)
         return nn.functional.cross_entropy(model(inputs), targets) / ACCUMULATE
 
-    @process_settings(ranks=2)
     def baseline(self) -> Step:
         model, optimizer, batches = self.training()
 
@@ -131,7 +130,6 @@ class GPTTraining(TrainGPT):
 
         return step
 
-    @process_settings(ranks=2)
     def optimized(self) -> Step:
         model, optimizer, batches = self.training()
 

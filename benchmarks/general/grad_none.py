@@ -116,12 +116,8 @@ class ManyParameters(SmallParameters):
     sizes = Sizes(dict(parameters=5000, elements=1000), test=dict(parameters=20, elements=100))
 
 
-class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none):
+class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none, by_hand=grad_none_by_hand):
     """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
-
-    @variant
-    def by_hand(self) -> Step:
-        return self.applied(grad_none_by_hand)
 
 
 class ResNetTraining(TrainResNet, untuned=grad_zero, apply=grad_none):

@@ -73,14 +73,10 @@ class SmallOperations(Pair):
         return torch.inference_mode()(self.chain())
 
 
-class _Inference(MacroPair, apply=no_grad):
+class _Inference(MacroPair, apply=no_grad, inference_mode=inference_mode):
     """The tip on a whole inference job. The output is kept until the next step, as by a user who reads it."""
 
     task = "inference"
-
-    @variant
-    def inference_mode(self) -> Step:
-        return self.applied(inference_mode)
 
 
 class ResNetInference(_Inference, RunResNet):

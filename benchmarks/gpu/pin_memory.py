@@ -99,7 +99,7 @@ class Copies(Pair):
         return lambda: [tensor.to(self.device, non_blocking=True, copy=True) for tensor in self.pinned(tensors)]
 
 
-class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
+class TrainingFromFiles(TrainFromFiles, apply=pin_memory, waiting=pin_and_wait):
     """A small network trained on JPEG files, loaded by a worker for each core."""
 
     devices = ("cuda",)
@@ -109,10 +109,6 @@ class TrainingFromFiles(TrainFromFiles, apply=pin_memory):
         job = super().job()
         job.loading.update(num_workers=available_cores(), persistent_workers=True)
         return job
-
-    @variant
-    def waiting(self) -> Step:
-        return self.applied(pin_and_wait)
 
 
 ON_ANY_JOB = (Way(pin_memory, loading_with_a_loader, devices=("cuda",), phase="loading"),)

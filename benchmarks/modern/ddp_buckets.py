@@ -36,7 +36,6 @@ from tipbench.tip.words import (
     cores,
     falls,
     gpu,
-    process_settings,
     requires,
     torch_from,
     variant,
@@ -70,32 +69,28 @@ TIP = Tip(
 class _Buckets(Pair):
     """The same training in two processes, with other settings of DistributedDataParallel."""
 
+    ranks = 2
     needs = (cores(2),)
 
     def training(self, **settings: Any) -> Step:
         raise NotImplementedError
 
-    @process_settings(ranks=2)
     def baseline(self) -> Step:
         return self.training()
 
-    @process_settings(ranks=2)
     def optimized(self) -> Step:
         return self.training(gradient_as_bucket_view=True)
 
     @variant
-    @process_settings(ranks=2)
     def with_static_graph(self) -> Step:
         return self.training(gradient_as_bucket_view=True, static_graph=True)
 
     @variant
-    @process_settings(ranks=2)
     @requires(gpu(), torch_from(2, 15))
     def batched_copies(self) -> Step:
         return self.training(batched_grad_copy=True)
 
     @variant
-    @process_settings(ranks=2)
     @requires(torch_from(2, 15))
     def lazy_buckets(self) -> Step:
         return self.training(gradient_as_bucket_view=True, lazy_bucket_allocation=True)

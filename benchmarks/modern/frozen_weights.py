@@ -124,17 +124,13 @@ class LinearLayers(Pair):
         return self.inference(partial(compile_frozen, max_autotune=True))
 
 
-class _Inference(MacroPair, apply=freeze):
+class _Inference(MacroPair, apply=freeze, max_autotune=partial(freeze, max_autotune=True)):
     """Run forward only, without gradients on either side."""
 
     devices = ("cpu",)
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
-
-    @variant
-    def max_autotune(self) -> Step:
-        return self.applied(partial(freeze, max_autotune=True))
 
 
 class ResNetInference(_Inference, RunResNet):
