@@ -22,7 +22,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.jobs.images import PHOTOS, JpegPhotos, OnTheCard, jpeg_files
+from benchmarks.jobs.image_classification import image_classification
+from benchmarks.jobs.images import PHOTOS
 from tipbench.tip.words import (
     Claim,
     Equal,
@@ -168,12 +169,7 @@ class VGGTraining(MacroPair, apply=no_bias_before_bn):
                 # then changes gradients by hundredths, and a comparison of both sides would have to allow that.
                 nn.init.constant_(layer.bias, 2.0)
         model = nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, len(PHOTOS)))
-        model.to(self.device)
-        photos, batch = JpegPhotos(jpeg_files(), self.size["pixels"], augment=True), self.size["batch"]
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-        if self.device.type == "cuda":
-            return Job(model, OnTheCard(photos, batch, self.device), self.device, optimizer=optimizer, batch_size=None)
-        return Job(model, photos, self.device, optimizer=optimizer, batch_size=batch)
+        return image_classification(self.device, model, train=True, **self.size)
 
     def step_of(self, job: Job) -> Step:
         """One batch, of which the loss and the parameters that both sides have are returned."""

@@ -11,11 +11,11 @@ from tipbench.tip.words import Equal, Job, MacroPair, Sizes, Step, available_cor
 
 
 def image_classification(
-    device: torch.device, model: str, batch: int, pixels: int, train: bool, images: int = IMAGES
+    device: torch.device, model: str | nn.Module, batch: int, pixels: int, train: bool, images: int = IMAGES
 ) -> Job:
     """Train `model` with SGD, or run it forward only.
 
-    model: a name in torchvision.models, such as "resnet18", or "small" or "tiny_vit" for the networks below.
+    model: a network, a name in torchvision.models, such as "resnet18", or "small" or "tiny_vit" for those below.
     pixels: height and width of the input. images: JPEG files in an epoch. On a GPU all but the small network, whose
     pairs are about loading, are given batches that are on the card.
     """
@@ -23,15 +23,17 @@ def image_classification(
     from torchvision import models
 
     classes = len(PHOTOS)
-    # As ResNets are trained since Goyal et al., 2017 (arXiv:1706.02677). Without it the first steps on small
-    # batches are chaotic: one ReLU on the other side of zero, and all gradients are different ones.
-    options = {"zero_init_residual": True} if train and model.startswith("resnet") else {}
     network: nn.Module
-    if model == "small":
+    if isinstance(model, nn.Module):
+        network = model
+    elif model == "small":
         network = small_network(classes)
     elif model == "tiny_vit":
         network = tiny_vit(classes, pixels)
     else:
+        # As ResNets are trained since Goyal et al., 2017 (arXiv:1706.02677). Without it the first steps on small
+        # batches are chaotic: one ReLU on the other side of zero, and all gradients are different ones.
+        options = {"zero_init_residual": True} if train and model.startswith("resnet") else {}
         network = models.get_model(model, num_classes=classes, **options)
     network = network.to(device).train(train)
     photos = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
