@@ -12,6 +12,7 @@ where they are large. Nothing is gained by a program that never switched them on
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -117,13 +118,8 @@ class ResNetTraining(TrainResNet):
 @contextmanager
 def no_anomaly_mode() -> Iterator[None]:
     """Off, also where a step turns it on itself."""
-    turn = torch.set_anomaly_enabled
-    with torch.autograd.set_detect_anomaly(False):
-        torch.set_anomaly_enabled = lambda *_, **__: None
-        try:
-            yield
-        finally:
-            torch.set_anomaly_enabled = turn
+    with torch.autograd.set_detect_anomaly(False), patch.object(torch, "set_anomaly_enabled", lambda *_, **__: None):
+        yield
 
 
 ON_ANY_JOB = (

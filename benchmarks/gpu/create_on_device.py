@@ -12,6 +12,7 @@ mask: there the wait counts, not the bytes.
 Random numbers differ: each device has a generator of its own. So what is compared here is filled with constants.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -55,19 +56,25 @@ class Constants(Pair):
         return lambda: [torch.full((count,), value, device=self.device) for count in elements]
 
 
+def created_on_host(count: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """For `count` tokens: numbers (tokens), and where each token may look (tokens, tokens)."""
+    return torch.arange(count).to(device), torch.ones(count, count, dtype=torch.bool).tril().to(device)
+
+
+def created_on_device(count: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tip, in code that makes the same."""
+    return torch.arange(count, device=device), torch.ones(count, count, dtype=torch.bool, device=device).tril()
+
+
 class MaskedGPT(nn.Module):
     """The GPT that makes its positions and its mask anew in each step, for texts of any length."""
 
-    def __init__(self, gpt: GPT) -> None:
+    def __init__(self, gpt: GPT, create: Callable[[int, torch.device], tuple[torch.Tensor, torch.Tensor]]) -> None:
         super().__init__()
-        self.gpt = gpt
-
-    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """For (batch, tokens): numbers (tokens), and where each token may look (tokens, tokens)."""
-        raise NotImplementedError
+        self.gpt, self.create = gpt, create
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        positions, mask = self.positions_and_mask(tokens)
+        positions, mask = self.create(tokens.shape[1], tokens.device)
         x = self.gpt.bytes(tokens) + self.gpt.positions(positions)
         for block in self.gpt.blocks:
             block.attend = partial(nn.functional.scaled_dot_product_attention, attn_mask=mask)  # type: ignore[assignment]
@@ -76,31 +83,15 @@ class MaskedGPT(nn.Module):
         return scores.transpose(1, 2)
 
 
-class CreatingOnHost(MaskedGPT):
-    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        count = tokens.shape[1]
-        positions = torch.arange(count).to(tokens.device)
-        mask = torch.ones(count, count, dtype=torch.bool).tril().to(tokens.device)
-        return positions, mask
-
-
-class CreatingOnDevice(MaskedGPT):
-    def positions_and_mask(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        count = tokens.shape[1]
-        positions = torch.arange(count, device=tokens.device)
-        mask = torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
-        return positions, mask
-
-
 def create_on_host(job: Job) -> None:
     assert isinstance(job.model, GPT)
-    job.model = CreatingOnHost(job.model)
+    job.model = MaskedGPT(job.model, created_on_host)
 
 
 def create_on_device(job: Job) -> None:
     """The tip, on a GPT; elsewhere it is a matter of whoever writes the model."""
     assert isinstance(job.model, GPT)
-    job.model = CreatingOnDevice(job.model)
+    job.model = MaskedGPT(job.model, created_on_device)
 
 
 class GPTTraining(TrainGPT, untuned=create_on_host, apply=create_on_device):

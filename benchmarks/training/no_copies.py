@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, calls, falls, variant
+from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, calls, falls, variant
 
 TIP = Tip(
     id="no-copies",
@@ -102,18 +102,20 @@ class LargeArray(Pair):
         return lambda: torch.from_numpy(array).sum()
 
 
-class SmallNetworkTraining(TrainSmallNetwork, apply=no_copies):
-    """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
-
-    sizes = ARRAYS
-
+class _OfArrays(MacroPair, apply=no_copies):
     def job(self) -> Job:
         job = super().job()
         job.data = ArrayPhotos(self.size["images"], self.size["pixels"])
         return job
 
 
-class SmallNetworkInference(RunSmallNetwork, apply=no_copies):
+class SmallNetworkTraining(_OfArrays, TrainSmallNetwork):
+    """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
+
+    sizes = ARRAYS
+
+
+class SmallNetworkInference(_OfArrays, RunSmallNetwork):
     """Running a small network over photos kept as one NumPy array, one copy or none for each photo."""
 
     # Twice the photos of the training: without a backward pass they take a third of its time.
@@ -124,8 +126,3 @@ class SmallNetworkInference(RunSmallNetwork, apply=no_copies):
         XL=dict(images=1024),
         test=dict(images=4, batch=2, pixels=16),
     )
-
-    def job(self) -> Job:
-        job = super().job()
-        job.data = ArrayPhotos(self.size["images"], self.size["pixels"])
-        return job
