@@ -52,16 +52,11 @@ from tipbench.tip.words import (
     variant,
 )
 
-PARTITIONS = "LlgaPartition_*"
-"""How the profiler names the running of a `prim::oneDNNFusionGroup` node, with a number after it."""
-
 
 def partitions(step: Step) -> int:
-    """Parts of the graph that one warm step runs fused.
-
-    Counted while they run, as the last optimized graph that torch can show may be another variant's.
-    """
-    return calls(step, PARTITIONS, f"{COMPILED_GRAPH}*")
+    """Parts of the graph, `prim::oneDNNFusionGroup` nodes, that one warm step runs fused: the last optimized graph that
+    torch can show may be another variant's."""
+    return calls(step, "LlgaPartition_*", f"{COMPILED_GRAPH}*")
 
 
 TIP = Tip(

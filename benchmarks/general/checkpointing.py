@@ -47,7 +47,6 @@ from tipbench.tip.words import (
     requires,
     saved_bytes,
     torchvision,
-    variant,
     within,
 )
 
@@ -98,6 +97,8 @@ def checkpoint_blocks(job: Job) -> None:
     checkpointing(repeated_blocks(job.model))
 
 
+@requires(compiler())
+@within(partial(config.patch, activation_memory_budget=BUDGET))
 def compile_blocks(job: Job) -> None:
     """The second way. What is kept is up to the setting in force when they are compiled."""
     compiled = torch.compile(run)
@@ -210,7 +211,7 @@ class ManyBlocksOneWindow(FewBlocks):
     sizes = so_many(blocks=16, batch=1)
 
 
-class GPTTraining(TrainGPT, apply=checkpoint_blocks, on_the_host=checkpoint_to_host):
+class GPTTraining(TrainGPT, apply=checkpoint_blocks, memory_budget=compile_blocks, on_the_host=checkpoint_to_host):
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state."""
 
     sizes = Sizes(
@@ -220,12 +221,6 @@ class GPTTraining(TrainGPT, apply=checkpoint_blocks, on_the_host=checkpoint_to_h
         XL=dict(context=1024, batch=32),
         test=dict(layers=3, width=16, context=16, batch=2),
     )
-
-    @variant
-    @requires(compiler())
-    @within(partial(config.patch, activation_memory_budget=BUDGET))
-    def memory_budget(self) -> Step:
-        return self.applied(compile_blocks)
 
 
 class VisionTransformerTraining(MacroPair, apply=checkpoint_blocks):

@@ -12,7 +12,6 @@ the model: much where parameters are many and batches small, little where the fo
 """
 
 import inspect
-from functools import partial
 from typing import Any
 
 import torch
@@ -80,13 +79,13 @@ class ManyParameters(Pair):
         return self.step_with(foreach=True)
 
 
-class GPTTraining(TrainGPT, apply=fused_optimizer):
-    """Training a small GPT with AdamW."""
+@requires(cpu())
+def foreach(job: Job) -> None:
+    in_every_group(job, foreach=True)
 
-    @variant
-    @requires(cpu())
-    def foreach(self) -> Step:
-        return self.applied(partial(in_every_group, foreach=True))
+
+class GPTTraining(TrainGPT, apply=fused_optimizer, foreach=foreach):
+    """Training a small GPT with AdamW."""
 
 
 class ResNetTraining(TrainResNet, apply=fused_optimizer):
@@ -130,7 +129,7 @@ def has_many_groups(job: Job) -> str:
 ON_ANY_JOB = (
     Way(fused_optimizer, has_fused, phase="optimizer"),
     Way(
-        partial(in_every_group, foreach=True),
+        foreach,
         has_fused,
         name="foreach",
         do=TIP.ways["foreach"],

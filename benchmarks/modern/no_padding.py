@@ -50,7 +50,6 @@ from tipbench.tip.words import (
     gpu,
     over_modules,
     requires,
-    variant,
 )
 
 
@@ -182,7 +181,11 @@ class Encoder(Pair):
         return self.sums(enable_nested_tensor=True)
 
 
-class _Lines(MacroPair, apply=no_padding):
+class _Lines(
+    MacroPair,
+    apply=no_padding,
+    nested_tensor=requires(gpu(1))(partial(no_padding, within=of_nested_tensors)),
+):
     """An epoch, since its batches differ in length."""
 
     sizes = Sizes(
@@ -190,11 +193,6 @@ class _Lines(MacroPair, apply=no_padding):
         L=dict(lines=512, batch=64, layers=6, width=512),
         test=dict(lines=16, batch=4, layers=1, width=16),
     )
-
-    @variant
-    @requires(gpu(1))
-    def nested_tensor(self) -> Step:
-        return self.applied(partial(no_padding, within=of_nested_tensors))
 
     def work(self) -> dict[str, int]:
         """Not known: the baseline also computes on padding, which nobody needs."""

@@ -106,7 +106,7 @@ class MacroPair(Pair):
         class GPTTraining(TrainGPT, apply=grad_none, by_hand=grad_none_by_hand): ...
 
     The classes of `benchmarks/jobs` define `job`, with the tolerance and the needs that go with it. Further keywords
-    are variants, by what is applied to the job for them.
+    are variants, by what is applied to the job for them, with the needs and the switch that it was marked with.
 
     Attributes:
         apply: applies the tip to a job.
@@ -125,7 +125,7 @@ class MacroPair(Pair):
             if name in ("apply", "untuned"):
                 setattr(cls, name, staticmethod(change))
             else:
-                mark = marked(further_variant=True, needs=getattr(change, "needs", ()))
+                mark = marked(**getattr(change, "__dict__", {}), further_variant=True)
                 setattr(cls, name, mark(lambda pair, change=change: pair.applied(change)))
 
     def job(self) -> Job:
