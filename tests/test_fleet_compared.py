@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.git_server import git
 from tests.made_up import MACHINE, info, measured, run, stored, tip
 from tipbench.cli import main
 from tipbench.compare import slow
-from tipbench.compare.fleet import anonymous
-from tipbench.compare.fleet_page import markdown
 from tipbench.fleet import plan as plans
-from tipbench.fleet.compared import compared
 from tipbench.fleet.progress import RESULTS, End, folder_of, keep_end
 from tipbench.records.record import Record
 from tipbench.tip.reason import Reason
@@ -90,29 +86,6 @@ def test_a_second_run_confirms_or_clears_a_suspect(fleet: Path, capsys: pytest.C
     node(fleet, "fat3", MACHINE, records(0.3, 0.02), day=3)
     assert main(["compare", str(fleet)]) == 0
     assert "**fat3** +" not in capsys.readouterr().out
-
-
-def test_no_name_of_a_node_is_published(fleet: Path) -> None:
-    (fleet / "plan.toml").write_text((fleet / "plan.toml").read_text().replace("kind.a", "kind.private"))
-    odd = {**MACHINE, "memory_bytes": 1 << 33}
-    node(fleet, "fat9", odd, records(0.3), day=2)
-    assert "Kind private of the plan is 2 kinds" in markdown(compared(fleet))
-    page = markdown(anonymous(compared(fleet)))
-    assert "fat" not in page
-    assert "private" not in page
-    assert "**node 3 of 8** +29 %, suspected" in page
-
-
-def test_a_fleet_is_published_without_a_name(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wiki = tmp_path / "wiki.git"
-    git("init", "--quiet", "--bare", "--initial-branch=main", str(wiki))
-    to_wiki = ["publish", "--to", f"git+file://{wiki}", "--flavour", "gitea", str(fleet)]
-    assert main([*to_wiki, "--dry-run"]) == 0
-    sent = capsys.readouterr().out
-    assert "node 3 of 9" in sent
-    assert "fat" not in sent.replace(str(fleet), "")
-    assert main(to_wiki) == 0
-    assert capsys.readouterr().out == "written: Fleet-7e071fd9\n"
 
 
 def test_nodes_that_are_not_done_are_left_out_with_a_note(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

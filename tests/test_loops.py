@@ -41,7 +41,7 @@ TEXTS = {
 @pytest.mark.parametrize("script", LOOPS, ids=lambda script: script.stem)
 def test_a_script_is_short_and_runs(script: Path) -> None:
     assert len(script.read_text().splitlines()) <= 25
-    start = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if script.stem == "ddp" else []
+    start = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if script.stem in ("ddp", "accumulation") else []
     subprocess.run([sys.executable, *start, script], check=True, capture_output=True, timeout=120)
 
 

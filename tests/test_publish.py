@@ -128,7 +128,7 @@ def test_from_results_to_a_wiki(
     assert capsys.readouterr().out == "nothing to write: the wiki has all of it already\n"
     second = stored(tmp_path / "results", on("b", 4, started="2026-03-02T09:30:00+00:00"))
     assert publish(wiki, second, tmp_path / "results") == 2
-    assert "holds no fleet" in capsys.readouterr().err
+    assert "is a folder: name results files" in capsys.readouterr().err
     assert publish(wiki, second, *(tmp_path / "results").rglob("*-aaaaaaaa.jsonl")) == 0
     texts = {name: text.decode() for name, text in files(wiki).items() if name.endswith(".md")}
     assert "2 machines" in texts["Benchmarks-Comparison.md"]

@@ -124,7 +124,7 @@ WAYS = JEMALLOC, JEMALLOC_BARE, JEMALLOC_KEEPING, TCMALLOC, GLIBC_KEEPING
 
 TIP = Tip(
     id="allocator",
-    title="Use jemalloc or tcmalloc",
+    title="Use another memory allocator",
     do=JEMALLOC.do,
     ways={way.name: way.do for way in WAYS[1:]},
     against="glibc's allocator, with nothing set",

@@ -57,7 +57,7 @@ TIP = Tip(
         "model = aoti_load_package(package)  # in each process; a function, without eval(), to() or parameters()\n"
         "# batches of other shapes are not refused, but wrong"
     ),
-    when="all batches have one shape, the last one too",
+    when="all batches have one shape, the last one too: others give wrong results without an error",
     guide=("M23",),
     claim=Claim.FASTER,
     called="compiled ahead of time",

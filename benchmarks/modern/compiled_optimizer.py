@@ -34,6 +34,7 @@ TIP = Tip(
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
         "optimizer.step = torch.compile(optimizer.step)"
     ),
+    when="training runs for minutes, and no scheduler cycles momentum, as OneCycleLR does",
     guide=("M11",),
     claim=Claim.FASTER,
     called="compiled",

@@ -60,6 +60,7 @@ TIP = Tip(
             "  # compiles; later calls need only no_grad()"
         ),
     },
+    when="the model only infers, in batches of few shapes",
     guide=("M14",),
     claim=Claim.FASTER,
     called="freezing",

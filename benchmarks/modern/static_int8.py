@@ -66,7 +66,7 @@ TIP = Tip(
         "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
         "  # compiles; later calls need only no_grad(). It has no eval() and no train(): leave them out"
     ),
-    when="the model's score bears it, and batches have one shape, the last one too",
+    when="the model's score bears it, and batches have one shape, the last one too: others raise",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

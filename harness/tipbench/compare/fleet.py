@@ -19,7 +19,6 @@ from tipbench.compare.stored import StoredRun
 from tipbench.records.store import folder_name
 from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade
 from tipbench.report.result import Key, Result
-from tipbench.tip.wording import plural
 from tipbench.verdict.statistics import Mean
 
 
@@ -141,17 +140,3 @@ def _labels(names: Sequence[str]) -> list[str]:
         name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
         for place, name in enumerate(names)
     ]
-
-
-def anonymous(fleet: Fleet) -> Fleet:
-    """With numbers in place of the nodes' names, and without those of the plan's kinds: they are nobody else's. Notes,
-    which name nodes too, are counted."""
-    kinds = []
-    for kind in fleet.kinds:
-        numbered = (
-            replace(node, name=f"node {number} of {len(kind.nodes)}", planned="")
-            for number, node in enumerate(kind.nodes, 1)
-        )
-        kinds.append(HardwareKind(kind.label, tuple(numbered)))
-    count = len(fleet.notes)
-    return Fleet(tuple(kinds), (f"{plural(count, 'node')} or files of nodes, as they could not",) if count else ())

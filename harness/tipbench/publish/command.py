@@ -5,16 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.fleet import anonymous
-from tipbench.compare.fleet_page import markdown
 from tipbench.compare.inputs import LEAST_RUNS, MOST_RUNS
 from tipbench.compare.stored import StoredRun
-from tipbench.fleet import plan as plans
-from tipbench.fleet.compared import compared, is_fleet
 from tipbench.publish import pages
 from tipbench.publish.allowed import Allowed, allowed
 from tipbench.publish.send import plan, preview, send
@@ -36,7 +31,7 @@ class PublishOptions:
 
     Attributes:
         to: the target, see `tipbench.publish.target`.
-        files: of runs, and folders of fleets.
+        files: of runs.
         dry_run: whether to show what would be sent, and send nothing.
         flavour: of a git wiki; "" to guess it from the host.
     """
@@ -50,11 +45,15 @@ class PublishOptions:
 def begin(options: PublishOptions) -> int:
     """Publish, or show what would be. Returns the exit code; raises WikiError and `store.StoreError`."""
     target = parse(options.to)
-    fleets = [_of_fleet(file) for file in options.files if file.is_dir()]
-    runs = _runs([file for file in options.files if not file.is_dir()])
+    for folder in filter(Path.is_dir, options.files):
+        raise WikiError(
+            f"{folder} is a folder: name results files; what is about a job of your own is not published: its "
+            "advice.md is yours to send"
+        )
+    runs = _runs(options.files)
     wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
     of_runs = [page for run in runs for page in pages.of_run(run)]
-    to_send = [*fleets, *of_runs, *_comparison(runs)]
+    to_send = [*of_runs, *_comparison(runs)]
     if options.dry_run:
         changes = plan(wiki, to_send)
         for line in preview(changes):
@@ -106,23 +105,6 @@ def _read(file: Path) -> Allowed:
     if not publication.run.records:
         raise WikiError(f"{file}: no pair of the suite is finished in it, so there is nothing to publish")
     return publication
-
-
-def _of_fleet(folder: Path) -> Page:
-    """Raises UserError."""
-    if not is_fleet([str(folder)]):
-        raise WikiError(
-            f"{folder} holds no fleet; what is about a job of your own is not published: its advice.md is yours to send"
-        )
-    fleet = anonymous(compared(folder, lambda files: list(map(_stored_and_allowed, files))))
-    # The fleet's name in the plan is whatever a person wrote there.
-    name = sha256(plans.read(folder).fleet.encode()).hexdigest()[:8]
-    return Page(f"Fleet-{name}", markdown(fleet))
-
-
-def _stored_and_allowed(file: Path) -> StoredRun:
-    run, notices = store.read(file)
-    return _as_stored(_allowed(file, run, notices))
 
 
 def _allowed(file: Path, run: Run, notices: Sequence[store.Notice]) -> Allowed:

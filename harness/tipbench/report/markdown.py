@@ -132,8 +132,8 @@ def how(do: str, workload: str) -> Markup:
 
     workload: of the answer, see `answer_kinds`.
     """
-    starts_several = "init_process_group" in do
-    loop = "inference" if workload == INFERENCE else "ddp" if workload == SEVERAL and not starts_several else "training"
+    several = "accumulation" if "no_sync" in do else "training" if "init_process_group" in do else "ddp"
+    loop = {INFERENCE: "inference", SEVERAL: several}.get(workload, "training")
     diff = in_loop(do, loop)
     return fence(diff, "diff") if diff else fence(do, "python")
 

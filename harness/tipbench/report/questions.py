@@ -47,7 +47,7 @@ QUESTIONS = {
 """By question, the tips that answer it."""
 
 ALTERS_RESULTS = "Which changes alter results?"
-CHANGES_RESULTS, SAVES_MEMORY = "Does bfloat16 change my results?", "What saves memory, and at what price?"
+SAVES_MEMORY = "What saves memory, and at what price?"
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,10 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             yield _line(question, address(answers[0].tip), list(map(_brief, answers)))
         elif impossible.isdisjoint(tips):
             unknown[question] = tips
-    for answer in (answer for answer in made if answer.tip == "amp" and answer.gains):
-        equal, job = answer.gains[0].effect.row.equal, job_words(answer.gains[0].pair)
-        errors = equal.get("error"), equal.get("baseline_error")
-        if isinstance(errors[0], float) and isinstance(errors[1], float):
-            words = f"outputs of {job} are {percent(errors[0])} off, those in float32 {errors[1]:.1g} of their largest."
-            yield TipLine(CHANGES_RESULTS, address(answer.tip), words)
-        break
-    altering = dict.fromkeys(
-        a.tip for a in made if a.kind in ACTS and a.gains[0].effect.row.equal.get("method") == "lossy"
-    )
+    altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
-        words = f"{', '.join(altering)}, by design; of the others, each page says how equal both sides are."
-        yield TipLine(ALTERS_RESULTS, "", words)
+        listed = ", ".join(f"{tip} by {off}" for tip, off in altering.items())
+        yield TipLine(ALTERS_RESULTS, "", f"{listed}; of the others, each page says how equal both sides are.")
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
@@ -114,6 +105,13 @@ def _brief(answer: Answer) -> str:
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
     first = answer.gains[0]  # which gains if any does
     return f"{name}{first.brought} in {job_words(first.pair)}{more}"
+
+
+def _off(answer: Answer) -> str:
+    """By how much a change alters results by design; empty if it does not."""
+    equal = answer.gains[0].effect.row.equal
+    error = equal.get("error")
+    return percent(error) if equal.get("method") == "lossy" and isinstance(error, float) else ""
 
 
 def _saved(answer: Answer) -> str:

@@ -144,7 +144,8 @@ NEEDS_SENTENCES = {
     "bfloat16-gpu": Sentence("needs GPUs of compute capability 8.0, which multiply bfloat16", NEWER_GPUS),
     "tf32-gpu": Sentence("needs GPUs of compute capability 8.0, which round to TF32", NEWER_GPUS),
     "bfloat16-cpu": Sentence(
-        "needs AVX512-BF16 or AMX, which multiply bfloat16", "run on a newer processor, or on a GPU"
+        "would be slower: without AVX512-BF16 or AMX nothing multiplies bfloat16",
+        "run on a newer processor, or on a GPU",
     ),
     "int8-cpu": Sentence(
         "needs AVX512-VNNI or AMX, which multiply integers of 8 bits", "run on a newer processor"
