@@ -249,7 +249,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         outcomes: dict[str, str] = {}
         moments: dict[tuple[int, bool], list[Held]] = {}
         for record in run(found.pairs, start, Plan(tiny.LIMITS, tiny.RULES, seed=0, cores=1), lambda what: None):
-            part = len(record.launches), any(each.memory for each in record.variants.values())
+            part = len(record.launches), any(each.one_off for each in record.variants.values())
             moments.setdefault(part, []).append(Held.now())
             outcomes[record.name] = record.outcome
         launcher.close()

@@ -124,5 +124,6 @@ def cleaned() -> dict[str, str]:
 
 def callers() -> dict[str, str]:
     """The caller's variables but for SECRET, and unbuffered output, so that what a dying process printed last is not
-    lost."""
-    return {**{name: value for name, value in os.environ.items() if name not in SECRET}, "PYTHONUNBUFFERED": "1"}
+    lost, nor pushed out by what torch's profiler says where there is no GPU."""
+    own = {"PYTHONUNBUFFERED": "1", "KINETO_LOG_LEVEL": "6"}
+    return {name: value for name, value in os.environ.items() if name not in SECRET} | own
