@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from tipbench.records import json_line, store
 from tipbench.records.record import PairInfo
@@ -67,20 +69,25 @@ def main() -> int:
 
 def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) -> None:
     """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
-    out to harm. Pairs whose code has changed since are not in it: their numbers are not those of today's code."""
+    out to harm. Pairs that have other sizes or variants since are not in it. The page names the run's commit: the code
+    of a pair may have been rewritten since."""
     lines = [json_line.parsed(line) for line in stored.read_bytes().splitlines()]
     changed = set()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
-        if name in now and info["code"] == dict(now[name].code):
+        if name in now and _measured(info) == _measured(asdict(now[name])):
             info["tip"] = dict(now[name].tip)
         else:
             changed.add(name)
     lines[0]["planned"] = [name for name in lines[0]["planned"] if name not in changed]
     if changed:
-        print(f"{stored.name} without {len(changed)} pairs whose code has changed since: {', '.join(sorted(changed))}")
+        print(f"{stored.name} without {len(changed)} pairs that have changed since: {', '.join(sorted(changed))}")
     copy.parent.mkdir(parents=True, exist_ok=True)
     copy.write_bytes(b"".join(json_line.written(line) for line in lines if line.get("pair") not in changed))
+
+
+def _measured(info: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    return dict(info["sizes"]), [variant["name"] for variant in info["variants"]]
 
 
 def _started(file: Path) -> str:

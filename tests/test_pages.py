@@ -108,7 +108,7 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     page = markdown(run([training("GPTTraining", 0.3, of=tip("compile-modes"))]))
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
     assert "- `tipbench run async-loading batch-size amp " in page
-    assert " would tell: How many workers for loading? Which batch size? bfloat16?" in page
+    assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16?\n" in page
 
 
 def test_counts_add_up(made: Run) -> None:

@@ -63,10 +63,7 @@ TIP = Tip(
         "  # compiles; later calls need only no_grad()\n"
         "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
-    when=(
-        "the model's score bears it, it has no nn.TransformerEncoderLayer, inputs have few shapes, and static-int8 is "
-        "not followed beside it"
-    ),
+    when="the model's score bears it, without nn.TransformerEncoderLayer or static-int8, and inputs have few shapes",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

@@ -310,7 +310,7 @@ def _joined(parts: Sequence[str], most: int = LONG_LINE) -> list[str]:
 
 def _tip_line(title: str, address: str, words: str, below: Sequence[str]) -> TipLine:
     line = _joined([words, *below], LONG_LINE - len(title))
-    return TipLine(title, address, line[0], tuple(line[1:]))
+    return TipLine(title, address, line[0], tuple(_joined(line[1:])))
 
 
 def _gains(gains: Iterable[Gain]) -> Iterator[str]:

@@ -83,7 +83,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
-        yield TipLine("", "", f"`tipbench run {names}` would tell: {' '.join(unknown)}")
+        yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
 
 
 def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
