@@ -63,7 +63,7 @@ TIP = Tip(
         "  # compiles; later calls need only no_grad()\n"
         "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
-    when="the model's score bears it, without nn.TransformerEncoderLayer or static-int8, and inputs have few shapes",
+    when="the model's score bears it, without nn.TransformerEncoderLayer or static-int8, in few shapes",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,
