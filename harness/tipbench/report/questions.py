@@ -77,7 +77,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
         listed = ", ".join(f"{tip} by {off}" for tip, off in altering.items())
-        yield TipLine(ALTERS_RESULTS, "", f"{listed}; the pages of the others say how equal both sides are.")
+        yield TipLine(ALTERS_RESULTS, "", f"{listed}; each page says how equal its sides are.")
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
