@@ -35,6 +35,8 @@ REMOVED = {
     },
     ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
     ("report", "--alone"): "leave it out: a report is of one file",
+    ("report", "csv"): "in Python, tipbench.load(FILE).to_csv(NAME) writes it",
+    ("compare", "json"): "in Python, tipbench.load(FILE, FILE) has the numbers",
     ("publish", "--public-name"): "leave it out: a machine's name is made of its hardware",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
