@@ -53,7 +53,7 @@ def test_little_output_to_a_full_device_is_not_lost_and_another_error_stays_the_
 
 
 @pytest.mark.parametrize(
-    "options", [["--format", "md"], ["--format", "json"], ["--fail-if", "slower"]], ids=lambda options: options[1]
+    "options", [["--format", "md"], ["--format", "html"], ["--fail-if", "slower"]], ids=lambda options: options[1]
 )
 def test_a_comparison_to_a_full_device_has_not_worsened(tmp_path: Path, options: list[str]) -> None:
     code, said = tipbench(["compare", *two_runs(tmp_path), *options])
