@@ -298,8 +298,9 @@ def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
-    others = [f"Or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}" for way in answer.others]
-    yield from _joined([*others, *(f"Not {_avoided(way)}" for way in answer.harmful)])
+    others = [f"or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}" for way in answer.others]
+    lines = _joined([*others, *(f"not {_avoided(way)}" for way in answer.harmful)])
+    yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
 
 
 def _joined(parts: Sequence[str], most: int = LONG_LINE) -> list[str]:
