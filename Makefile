@@ -60,10 +60,10 @@ measure:
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --benchmark-disable
 
-test: setup native ## run the tests that one waits for after a change (5 minutes on 2 cores)
+test: setup native ## run the tests that one waits for after a change (3 to 5 minutes on 2 cores)
 	@$(PYTEST) -m "not slow"
 
-test-all: setup native ## run all others: whole jobs, wikis, browsers, simulations (half an hour)
+test-all: setup native ## run all others: whole jobs, wikis, browsers, simulations (20 minutes)
 	@$(PYTEST) -m slow
 
 # Warnings are shown and not errors: what else torch warns of on a card is not known, and says nothing about the work.

@@ -274,7 +274,7 @@ for module in pkgutil.walk_packages(tipbench.__path__, "tipbench."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 for file in files.pair_files(files.BENCHMARKS):
-    files.load(file, files.BENCHMARKS)
+    files.load_module(file, files.BENCHMARKS)
 worker = bad_fork()
 try:
     torch.empty(1, device="cuda")

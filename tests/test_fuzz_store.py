@@ -84,7 +84,7 @@ def test_a_damaged_file_is_read_gone_on_with_and_reported_or_refused_in_words(
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(damage(random.Random(f"{SEED} {damage.__name__} {number}"), SHORT))
         codes[cli.main(["report", "--format", "json", str(path)])] += 1
-        assert cli.main(["compare", "--format", "json", str(whole), str(path)]) in (0, 2)
+        assert cli.main(["compare", "--format", "md", str(whole), str(path)]) in (0, 2)
         assert all(line.startswith("tipbench: ") for line in capsys.readouterr().err.splitlines())
         try:
             run, notices = store.read(path)
@@ -146,7 +146,8 @@ def test_nothing_in_a_file_is_run_and_no_name_leads_out(
     listening, heard = False, []
 
     def listen(event: str, arguments: tuple[object, ...]) -> None:
-        if listening and event.startswith(RUNS_SOMETHING):
+        is_parsed = event == "compile" and arguments[1:] == ("<unknown>",)  # by ast: code that a page shows
+        if listening and event.startswith(RUNS_SOMETHING) and not is_parsed:
             heard.append((event, arguments))
 
     for format in RENDERERS:  # what is imported late is imported now

@@ -41,7 +41,11 @@ TEXTS = {
 @pytest.mark.parametrize("script", LOOPS, ids=lambda script: script.stem)
 def test_a_script_is_short_and_runs(script: Path) -> None:
     assert len(script.read_text().splitlines()) <= 25
-    start = ["-m", "torch.distributed.run", "--nproc-per-node=2"] if script.stem in ("ddp", "accumulation") else []
+    start = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        if script.stem in ("ddp", "accumulation")
+        else []
+    )
     subprocess.run([sys.executable, *start, script], check=True, capture_output=True, timeout=120)
 
 
@@ -69,6 +73,11 @@ def test_a_diff_shows_what_leaves_and_what_stands_in_its_place() -> None:
         in_loop("OMP_NUM_THREADS=2 python train.py", "training")
         == "-python train.py\n+OMP_NUM_THREADS=2 python train.py"
     )
+
+
+@pytest.mark.parametrize("text", ["(" * 100_000, "x = " + "-" * 200_000 + "1"])
+def test_what_cannot_be_parsed_is_no_diff(text: str) -> None:
+    assert in_loop(text, "training") == ""
 
 
 @pytest.mark.parametrize("text", ["F.softmax(query @ key.mT)", "nn.GELU()", "tar xf photos.tar", ""])

@@ -34,7 +34,7 @@ def in_loop(text: str, name: str) -> str:
     try:
         if not _fits(text):
             return ""
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two of what is nested too deeply
         return f"-{PLAIN_START}\n+{text}" if "train.py" in text and "\n" not in text else ""
     script = file_text(BENCHMARKS / "loops" / f"{name}.py")
     changed = changed_script(script, re.sub(r"# first: arguments.*\n", "", text)).splitlines()
