@@ -21,7 +21,9 @@ their own, and 4 bits a slow one (torch 2.15, torchao 0.18). They are for models
 
 import copy
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import nn
@@ -185,7 +187,27 @@ class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):
         return torch.no_grad()(job.step)
 
 
-ON_ANY_JOB = (Way(quantized, infers_with_linear_layers, needs=NEEDS, devices=("cpu",), changes_numbers=True),)
+def quantized_and_compiled(job: Job) -> None:
+    """Whatever its batches are: the weights are frozen at the first call, within `freezing`."""
+    quantize(job.model)
+    job.model.compile(options={"freezing": True})
+
+
+def freezing() -> AbstractContextManager[Any]:
+    context: AbstractContextManager[Any] = torch._inductor.config.patch(freezing=True)
+    return context
+
+
+ON_ANY_JOB = (
+    Way(
+        quantized_and_compiled,
+        infers_with_linear_layers,
+        switch=freezing,
+        needs=NEEDS,
+        devices=("cpu",),
+        changes_numbers=True,
+    ),
+)
 
 if __name__ == "__main__":
     count(HeldOutLoss)

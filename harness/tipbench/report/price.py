@@ -39,9 +39,10 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
 
 
 def _nothing(jobs: Sequence[Result]) -> str:
-    if jobs[0].claim == Claim.LEANER or not any(job.memory_sides or job.tree_sides for job in jobs):
+    live = any(job.memory_sides and job.one_of != COMPILED_MODEL for job in jobs)
+    if jobs[0].claim == Claim.LEANER or not (live or any(job.tree_sides for job in jobs)):
         return NOT_MEASURED
-    margin = LIVE_MARGIN if any(job.memory_sides for job in jobs) else MEMORY_MARGIN
+    margin = LIVE_MARGIN if live else MEMORY_MARGIN
     return f"none measured above {100 * margin:.0f} %"
 
 
