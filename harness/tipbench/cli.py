@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from tipbench.errors import UserError
@@ -35,8 +36,8 @@ REMOVED = {
     },
     ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
     ("report", "--alone"): "leave it out: a report is of one file",
-    ("report", "csv"): "in Python, tipbench.load(FILE).to_csv(NAME) writes it",
-    ("compare", "json"): "in Python, tipbench.load(FILE, FILE) has the numbers",
+    ("report", "--format csv"): "in Python, tipbench.load(FILE).to_csv(NAME) writes it",
+    ("compare", "--format json"): "in Python, tipbench.load(FILE, FILE) has the numbers",
     ("publish", "--public-name"): "leave it out: a machine's name is made of its hardware",
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
@@ -53,10 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("tipbench: only Linux is supported; Windows runs it under WSL", file=sys.stderr)
         return 2
     command, *words = [*(sys.argv[1:] if arguments is None else arguments), ""]
-    for word in words:
-        if instead := REMOVED.get((command, word.partition("=")[0])):
-            print(f"tipbench: {command} has no {word} any more: {instead}", file=sys.stderr)
-            return 2
+    for word, following in pairwise(words):
+        for option in (word.partition("=")[0], word.replace("=", " "), f"{word} {following}"):
+            if instead := REMOVED.get((command, option)):
+                print(f"tipbench: {command} has no {option} any more: {instead}", file=sys.stderr)
+                return 2
     options = _parser().parse_args(arguments)
     try:
         with interrupts():

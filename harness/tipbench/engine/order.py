@@ -72,5 +72,5 @@ def complete(record: Record, rules: Rules, cores: int) -> bool:
 
 def launch_bytes(record: Record, side_bytes: int) -> float:
     """Most memory that a launch needs, with all variants in memory (bytes). side_bytes: as `Plan` has it."""
-    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.one_off]
+    peaks = [max(variant.memory.values()) for variant in record.variants.values() if variant.one_off and variant.memory]
     return sum(peaks) if peaks else max(UNKNOWN_BYTES, side_bytes * len(measurable(record)))

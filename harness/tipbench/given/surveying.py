@@ -45,11 +45,11 @@ from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
 from tipbench.worker.serve import bound_output
+from tipbench.worker.switches import BINDING
 
 _STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
 
-_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}
 """Variables by which OpenMP binds its threads."""
 
 UNLIKE, KEEPS, MOMENT_S = 1.5, 3.0, 1e-3
@@ -129,7 +129,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     basis = Survey(name, _kind(job), _device(job), step_s, import_s, build_s, compared=compared, bytes=needed)
     variables = [f"{variable}={value}" for variable, value in environment.items()]
     # A library that binds its threads binds the one that asks as well.
-    cores = cores_before if _BINDING & environment.keys() else available_cores()
+    cores = cores_before if environment.keys() & BINDING else available_cores()
     basis = replace(basis, threads=torch.get_num_threads(), cores=cores, cores_before=cores_before)
     unlike = _unlike(first_s, step_s, UNLIKE) if isinstance(job, GivenCommand) else []
     basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)

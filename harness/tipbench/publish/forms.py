@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_LARGEST = 2**63
-"""Numbers are stored in 64 bits with a sign."""
+from tipbench.records.fields import LARGEST
 
 VERSION = re.compile(r"(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:(?:a|b|rc|\.dev|\.post)\d{1,9})?)(\+.*|[-_~].*)?")
 LOCAL = re.compile(r"\+(?:cpu|cu\d{2,4}|rocm\d[\d.]{0,6}|xpu|git[0-9a-f]{4,12})")
@@ -30,7 +29,7 @@ _COMPILER = re.compile(
 
 
 def number(value: Any) -> int | float | None:
-    fits = isinstance(value, int | float) and abs(value) < _LARGEST
+    fits = isinstance(value, int | float) and abs(value) < LARGEST
     return value if fits else None
 
 

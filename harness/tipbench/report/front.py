@@ -71,7 +71,7 @@ class Row:
         memory: of live tensors; empty if not measured.
         only_if: the condition, cut where it is long, as the page shows it whole elsewhere.
         whole: the whole condition.
-        rivals: changes that exclude this one, and what it was measured against.
+        remarks: changes that exclude this one, and what it was measured against.
     """
 
     grade: str
@@ -81,7 +81,7 @@ class Row:
     memory: TableCell
     only_if: str
     whole: str
-    rivals: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
         conditions=tuple(
-            _tip_line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.rivals)
+            _tip_line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.remarks)
             for row in rows[SHOWN:]
-            if row.whole != row.only_if or row.rivals
+            if row.whole != row.only_if or row.remarks
         ),
         questions=tuple(questions(made, address)),
         little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
@@ -198,13 +198,13 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
     title += DEPRECATED if first.gains and first.gains[0].effect.row.status.startswith("deprecated") else ""
-    rivals = tuple(
+    remarks = tuple(
         dict.fromkeys(
             [f"not with: {answer.rival}" for answer in about if answer.rival]
             + [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
         )
     )
-    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, rivals)
+    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, remarks)
 
 
 def _cell(answer: Answer) -> TableCell:
@@ -280,19 +280,20 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
     short = [answer for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE]
     code = how(short[0].do, short[0].workload) if short else ""
-    facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1)]
+    are_alike = len({answer.against for answer in pays}) == 1
+    facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1, are_alike)]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
     return ChangeText(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
 
 
-def _facts(answer: Answer, is_one_of_several: bool) -> Iterator[str]:
+def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool) -> Iterator[str]:
     where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
     yield from _joined(list(_gains(answer.gains)))
     if answer.against:
-        yield f"Against: {answer.against}."
+        yield f"Against{'' if baselines_are_alike else where}: {answer.against}."
     if answer.price not in ("", NOT_MEASURED):
         yield f"Price{where}: {answer.price}."
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)

@@ -41,7 +41,7 @@ QUESTIONS = {
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "Why is the first step slow? It compiles; less:": ("regional-compile", "changing-shapes"),
+    "Why is the first step slow? It compiles. What shortens that?": ("regional-compile", "changing-shapes"),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""
