@@ -161,7 +161,7 @@ def measure(options: argparse.Namespace, seed: int, file: Path | None) -> tuple[
     with only_run():
         pass  # refused before the noise disturbs the run that is measuring
     with neighbour as check, redirect_stdout(io.StringIO()):
-        code, file = running.measured(
+        code, file = running.measure_machine(
             running.Options(
                 names=options.names or NAMES,
                 folder=str(PLANTED),

@@ -71,7 +71,7 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
     out to harm. Pairs that have other sizes or variants since are not in it. The page names the run's commit: the code
     of a pair may have been rewritten since."""
-    lines = [json_line.parsed(line) for line in stored.read_bytes().splitlines()]
+    lines = [json_line.parse_line(line) for line in stored.read_bytes().splitlines()]
     changed = set()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
@@ -83,7 +83,7 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     if changed:
         print(f"{stored.name} without {len(changed)} pairs that have changed since: {', '.join(sorted(changed))}")
     copy.parent.mkdir(parents=True, exist_ok=True)
-    copy.write_bytes(b"".join(json_line.written(line) for line in lines if line.get("pair") not in changed))
+    copy.write_bytes(b"".join(json_line.dump_line(line) for line in lines if line.get("pair") not in changed))
 
 
 def _measured(info: Mapping[str, Any]) -> tuple[Any, list[str]]:

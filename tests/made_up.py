@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.machine.controls import HEAP
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import create
 from tipbench.records.trainings import Trainings
@@ -304,9 +304,9 @@ def stored(folder: Path, of: Run) -> Path:
 
 def edited(file: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
     """Change the lines of a results file, the header first, and give them the checksums that go with them."""
-    lines = [parsed(line) for line in file.read_bytes().splitlines()]
+    lines = [parse_line(line) for line in file.read_bytes().splitlines()]
     change(lines)
-    file.write_bytes(b"".join(map(written, lines)))
+    file.write_bytes(b"".join(map(dump_line, lines)))
 
 
 def learnt(record: Record) -> Iterator[Record]:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
 from tipbench.publish.wiki import ROOT_PAGE, Page, WikiError
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.report import markdown
 from tipbench.suite.describe import NO_TEXT
@@ -34,7 +34,7 @@ def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: An
     (file,) = (file for file in BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py") if f"class {pair}(" in file.read_text())
     about = load_module(file, BENCHMARKS).TIP
     texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name not in NO_TEXT}
-    return info(pair, variants, tip=parsed(written(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
+    return info(pair, variants, tip=parse_line(dump_line(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
 
 
 def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:

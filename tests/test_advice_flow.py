@@ -46,7 +46,7 @@ class Machine:
     def monotonic(self) -> float:
         return self.now
 
-    def measured(self, options: run_file.Options) -> tuple[int, Path]:
+    def measure_machine(self, options: run_file.Options) -> tuple[int, Path]:
         self.now += options.budget_s
         part = options.results.name
         if not (files := [*options.results.rglob("*.jsonl")]):
@@ -90,9 +90,9 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
     def machine(made: Machine, survey: Survey = SURVEY) -> Callable[..., dict[str, Any]]:
         monkeypatch.setattr(parts, "run", made)
         monkeypatch.setattr(parts, "time", made)
-        monkeypatch.setattr(command, "surveyed", lambda *_: survey)
+        monkeypatch.setattr(command, "survey_job", lambda *_: survey)
         monkeypatch.setattr(command, "time", made)
-        monkeypatch.setattr(command, "occupied", lambda: "")
+        monkeypatch.setattr(command, "describe_load", lambda: "")
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
             typed = command.AdviseOptions([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)
@@ -131,7 +131,7 @@ def test_one_lock_is_held_from_the_survey_to_the_last_part(
 
     machine = Machine(summed(a=0.3, b=0.2))
     advise = on(machine)
-    measured = machine.measured
+    measured = machine.measure_machine
 
     def surveyed(target: str, until: float) -> Survey:
         refused()
@@ -142,8 +142,8 @@ def test_one_lock_is_held_from_the_survey_to_the_last_part(
         assert options.locked
         return measured(options)
 
-    monkeypatch.setattr(command, "surveyed", surveyed)
-    monkeypatch.setattr(machine, "measured", beside)
+    monkeypatch.setattr(command, "survey_job", surveyed)
+    monkeypatch.setattr(machine, "measure_machine", beside)
     assert members(advise()) == ["a", "b"]
     with only_run():
         pass
@@ -187,7 +187,7 @@ def test_an_advice_ends_within_its_budget_however_long_the_survey_took(
         machine.now += survey_s
         return SURVEY
 
-    monkeypatch.setattr(command, "surveyed", surveyed)
+    monkeypatch.setattr(command, "survey_job", surveyed)
     advice = advise(budget_s=75.0)
     assert machine.now <= 75.01
     assert members(advice) == (["a"] if survey_s == 10.0 else [])

@@ -11,12 +11,12 @@ import pytest
 
 from tipbench.advise.page import VISIBLE, slow
 from tipbench.advise.pairs import sides_alone, write_alone
-from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
-from tipbench.engine.checks import checked
+from tipbench.advise.surveyed import NoJob, absolute, job_environment, survey_job, write_command
+from tipbench.engine.checks import check_pair
 from tipbench.engine.launcher import PASSIVE, Launcher
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED
-from tipbench.machine.controls import cleaned, controls
+from tipbench.machine.controls import clean_environment, controls
 from tipbench.records.record import Record
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
@@ -51,15 +51,15 @@ def job():
 def threads_that_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run two at a time, and OpenMP's threads that spin on a core that others need made a training step of 0.2 s
     one of 10 s. The command gives a survey none of the caller's settings, so the tests' own come in here."""
-    monkeypatch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
+    monkeypatch.setattr("tipbench.advise.surveyed.callers", lambda: clean_environment() | PASSIVE)
 
 
 @cache
 def survey_of(job: str) -> Survey:
     """Of a job in `given_jobs`, in a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tipbench.advise.surveyed.callers", lambda: cleaned() | PASSIVE)
-        return surveyed(f"{JOBS / job}")
+        patch.setattr("tipbench.advise.surveyed.callers", lambda: clean_environment() | PASSIVE)
+        return survey_job(f"{JOBS / job}")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def record_of(folder: Path, job: str, tip: str) -> Record:
     write_alone(folder, f"{JOBS / job}", replace(survey, ways=ways))
     (info,) = (pair for pair in discover(folder, survey.device, of_data=True).pairs if pair.tip["id"] == tip)
     with closing(Launcher(folder, controls(1))) as launcher:
-        return checked(info, launcher.start, 0)
+        return check_pair(info, launcher.start, 0)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_tip_that_the_job_cannot_follow_has_a_reason(without_faults: Survey) -
 def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> None:
     file = tmp_path / "bare.py"
     file.write_text("import torch\n\n\ndef job():\n    x = torch.randn(100)\n    return lambda: print(x.sum())\n")
-    survey = surveyed(f"{file}:job")
+    survey = survey_job(f"{file}:job")
     assert (survey.kind, survey.compared) == ("step", False)
     assert {"allocator", "openmp-threads"} <= sides_alone(survey).keys()
     assert ("amp" in sides_alone(survey)) is (bfloat16().unmet("cpu") is None)
@@ -136,7 +136,7 @@ def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
 def test_what_a_tip_is_about_must_take_some_of_the_time_and_what_takes_much_comes_first(tmp_path: Path) -> None:
     file = tmp_path / "waits.py"
     file.write_text(WAITS)
-    survey = surveyed(f"{file}:job")
+    survey = survey_job(f"{file}:job")
     assert [way.name for way in survey.ways if way.first and not way.why_not] == ["async-loading"]
     why = {way.name: way.why_not for way in survey.ways}
     assert survey.share("optimizer") < 0.03
@@ -195,10 +195,10 @@ def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, param
 
 def test_a_job_whose_process_ends_or_hangs_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoJob, match=r"bad.py:leaves: its process left with exit code 3"):
-        surveyed(f"{JOBS / 'bad.py'}:leaves")
+        survey_job(f"{JOBS / 'bad.py'}:leaves")
     monkeypatch.setattr("tipbench.advise.surveyed.DEADLINE_S", 5.0)
     with pytest.raises(NoJob, match=r"bad.py:hangs: building the job and running its steps took over 5 s"):
-        surveyed(f"{JOBS / 'bad.py'}:hangs")
+        survey_job(f"{JOBS / 'bad.py'}:hangs")
 
 
 def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
@@ -223,8 +223,8 @@ def test_what_people_do_in_a_job_does_not_keep_it_from_being_measured(tmp_path: 
 
 
 def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> None:
-    with in_its_environment("", [sys.executable, "-c", "pass"]):
-        survey = surveyed(f"{write_command(tmp_path)}:job")
+    with job_environment("", [sys.executable, "-c", "pass"]):
+        survey = survey_job(f"{write_command(tmp_path)}:job")
     assert survey.name == Path(sys.executable).name
     assert survey.kind == "command"
     tried = {way.name for way in survey.ways if not way.why_not}
@@ -240,5 +240,5 @@ def test_a_command_can_follow_what_is_set_in_its_environment(tmp_path: Path) -> 
     ],
 )
 def test_a_command_that_fails_is_refused_in_one_sentence(tmp_path: Path, command: list[str], message: str) -> None:
-    with pytest.raises(NoJob, match=message), in_its_environment("", command):
-        surveyed(f"{write_command(tmp_path)}:job")
+    with pytest.raises(NoJob, match=message), job_environment("", command):
+        survey_job(f"{write_command(tmp_path)}:job")

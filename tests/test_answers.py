@@ -12,7 +12,7 @@ import pytest
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings, with_table
 from tipbench.records.record import PairInfo, Record
 from tipbench.report import one_liners
-from tipbench.report.answer import Answer, answers, together
+from tipbench.report.answer import Answer, answers, combined_gains
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.measure import effects
 from tipbench.report.results import results
@@ -474,7 +474,7 @@ def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() ->
     of_run = results(run([measured(about, brings), job("A", GAIN, task="training")]))
     (made,) = answers(of_run)
     assert made.tip != TOGETHER
-    said = together(of_run)
+    said = combined_gains(of_run)
     assert list(said) == [made.workload]
     assert said[made.workload].startswith("amp + compile-modes: Training 1.35x [1.2")
     assert "], a step 2.00 ms -> 1.48 ms (without amp 1.11x, compile-modes 1.82x)" in said[made.workload]
@@ -486,7 +486,7 @@ def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_b
     second = replace(first, pair="Photos", variants=info("Photos", ["optimized", *ways]).variants)
     brings = dict.fromkeys(("optimized", *ways), GAIN)
     of_run = results(run([measured(first, brings), measured(second, brings)]))
-    (said,) = together(of_run).values()
+    (said,) = combined_gains(of_run).values()
     texts, photos = said.split("; ")[:2]
     assert texts.startswith("amp: Text 1.35x [")
     assert photos.startswith("amp + channels-last: Photos 1.35x [")

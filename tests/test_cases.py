@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tipbench.advise.page import lost_cores, slow
-from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed
+from tipbench.advise.surveyed import NoJob, absolute, job_environment, survey_job
 from tipbench.given.surveying import survey
 from tipbench.given.target import BadJob
 from tipbench.tip.needs import available_cores
@@ -65,7 +65,7 @@ def test_what_cannot_be_measured_is_said_in_one_sentence_with_what_to_give(job: 
 def test_a_module_of_a_name_of_the_standard_library_is_named() -> None:
     said = r"^serve\.py:job: it imports a module of yours named profile, as one of the standard library"
     with pytest.raises(NoJob, match=said):
-        surveyed(absolute(f"{CASES}/shadowing/serve.py:job"))
+        survey_job(absolute(f"{CASES}/shadowing/serve.py:job"))
 
 
 @pytest.mark.parametrize("job", ["closure_in_a_step", "two_players", "sparse_gradients", "nested_targets"])
@@ -85,14 +85,14 @@ def test_results_that_vary_in_number_are_not_compared() -> None:
 
 
 def test_anomaly_mode_that_a_step_turns_on_is_seen() -> None:
-    found = surveyed(absolute(f"{CASES}/anomaly_inside.py:job"))
+    found = survey_job(absolute(f"{CASES}/anomaly_inside.py:job"))
     assert found.by_name["no-debug-apis"].why_not == ""
     assert found.by_name["no-debug-apis"].first
     assert "hooks" in found.not_run
 
 
 def test_a_file_that_reads_the_command_line_is_imported_as_a_program_without_words() -> None:
-    assert surveyed(absolute(f"{CASES}/parses_at_import.py:job")).parameters == 664_840
+    assert survey_job(absolute(f"{CASES}/parses_at_import.py:job")).parameters == 664_840
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_what_a_file_sets_is_in_force_before_it_imports_torch_and_too_late_after
 ) -> None:
     (tmp_path / "set.py").write_text(above + (CASES / "threads_from_environ.py").read_text())
     target = absolute(f"{tmp_path / 'set.py'}:job")
-    with in_its_environment(target):
-        found = surveyed(target)
+    with job_environment(target):
+        found = survey_job(target)
     assert found.threads == threads
     assert slow(found)[0].startswith(said)
     assert above or found.by_name["openmp-threads"].first
@@ -127,7 +127,7 @@ def test_cores_that_a_file_takes_from_its_job_are_named_first(tmp_path: Path) ->
         pytest.skip("one core cannot be lost")
     text = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
     (tmp_path / "bound.py").write_text(text + (CASES / "unusual.py").read_text())
-    found = surveyed(absolute(f"{tmp_path / 'bound.py'}:nested_targets"))
+    found = survey_job(absolute(f"{tmp_path / 'bound.py'}:nested_targets"))
     (sentence,) = lost_cores(found)
     assert sentence.startswith(f"bound.py leaves the job 1 of the {before} cores that it was started with: before all")
     assert "which all workers would share" in found.by_name["async-loading"].why_not

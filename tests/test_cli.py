@@ -76,7 +76,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> list[PairInfo]:
         for name in ("Gelu", "Erf", "MLP")
     ]
     found = Discovery(tuple(pairs), (), 2, "2.15.0", "cpu", "S")
-    monkeypatch.setattr(running, "discovered", lambda options: (found, list(found.pairs)))
+    monkeypatch.setattr(running, "discover_folder", lambda options: (found, list(found.pairs)))
     monkeypatch.setattr(discovery, "discover", lambda *_: found)
     return pairs
 
@@ -344,7 +344,7 @@ def test_a_run_and_its_report_end_to_end(say: Said, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) -> None:
-    found, pairs = running.discovered(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
+    found, pairs = running.discover_folder(running.Options(folder=str(own(tmp_path / "mine")), device="cpu"))
     assert [info.name for info in found.pairs] == ["own.Adding"]
     assert pairs[0].name == "control.Pointwise"
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.

@@ -42,7 +42,7 @@ from tipbench.compare.gate import gate, gate_lines
 from tipbench.compare.means import difference, heterogeneity
 from tipbench.compare.stored import StoredRun
 from tipbench.machine.controls import HEAP_BEFORE
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
@@ -354,13 +354,13 @@ def test_a_machine_that_was_changed_is_another() -> None:
 def test_reference_runs_are_nobodys_own(tmp_path: Path) -> None:
     own = [stored(tmp_path, on("A", a(0.3), id=f"own{number}0000")) for number in range(2)]
     shipped = [stored(tmp_path / "reference", on("A", a(0.3), id=f"ref{number}0000")) for number in "12"]
-    comparison = compare.compared(list(map(str, (*own, *shipped))))
+    comparison = compare.read_comparison(list(map(str, (*own, *shipped))))
     words = [(machine.word, machine.runs) for machine in comparison.machines]
     assert words == [("machine", (0, 1)), ("reference", (2, 3))]
     assert not comparison.are_machines, "a reference run may be of any machine"
     head = compare.render(comparison, "md").split("\n**")[0]
     assert (head.count(", machine: "), head.count(", reference: ")) == (1, 1)
-    everything = compare.compared([str(tmp_path)])
+    everything = compare.read_comparison([str(tmp_path)])
     assert sum(stored.reference for stored in everything.runs) == 2, "a folder's reference runs are compared too"
 
 
@@ -773,7 +773,7 @@ def test_the_sessions_of_a_day_are_set_beside_those_of_another(
     launches = (*before.launches, *(replace(launch, session=1) for launch in after.launches))
     both_days = on("A", replace(before, launches=launches), later=("2026-03-02T09:30:00+00:00",))
     file = stored(tmp_path, both_days)
-    comparison = compare.compared([f"{file}@2026-03-01", f"{file}@2026-03-02"])
+    comparison = compare.read_comparison([f"{file}@2026-03-01", f"{file}@2026-03-02"])
     assert [round(stored.results[0].speedup or 0, 2) for stored in comparison.runs] == [1.0, 1.35]
     assert "has no session of 2026-03-03 that timed a pair" in refused([f"{file}@2026-03-03", file], capsys)
 
@@ -785,7 +785,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
     empty = stored(tmp_path / "empty", on("A", id="eeee1111"))
     changed = stored(tmp_path / "changed", on("A", a(0.2), id="aaaa1111"))
     newer = tmp_path / "newer.jsonl"
-    newer.write_bytes(written({**parsed(good.read_bytes().partition(b"\n")[0]), "schema": 99}))
+    newer.write_bytes(dump_line({**parse_line(good.read_bytes().partition(b"\n")[0]), "schema": 99}))
     results = ["--results", tmp_path / "good"]
     for words, why in (
         ([good], "1 run to compare"),
@@ -840,10 +840,10 @@ def test_what_is_no_results_file_is_left_out_of_a_folder_and_an_error_where_it_w
     other = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
     damaged, fifo, dangling = (tmp_path / f"{name}.jsonl" for name in ("damaged", "fifo", "dangling"))
     header, _, records = other.read_bytes().partition(b"\n")
-    damaged.write_bytes(json.dumps({**parsed(header), "planned": [1]}).encode() + b"\n" + records)
+    damaged.write_bytes(json.dumps({**parse_line(header), "planned": [1]}).encode() + b"\n" + records)
     os.mkfifo(fifo)
     dangling.symlink_to("nowhere")
-    comparison = compare.compared([str(tmp_path)])
+    comparison = compare.read_comparison([str(tmp_path)])
     assert sorted(stored.run.id for stored in comparison.runs) == ["aaaa1111", "bbbb2222"]
     left_out = [note for note in comparison.notes if note.startswith("left out: ")]
     wrong = {damaged: "the header is damaged (planned", fifo: "not a regular file", dangling: "no such file"}

@@ -11,7 +11,7 @@ import pytest
 from tests.convert_runs import convert
 from tests.made_up import both, info, measured, run, stored
 from tipbench.records import store
-from tipbench.records.json_line import parsed
+from tipbench.records.json_line import parse_line
 
 
 def as_schema_3(line: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_run_of_schema_3_is_read_as_it_was(file: Path) -> None:
     run_before, _ = store.read(file)
-    lines = [as_schema_3(parsed(line)) for line in file.read_bytes().splitlines()]
+    lines = [as_schema_3(parse_line(line)) for line in file.read_bytes().splitlines()]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     convert(file)
     run_after, notices = store.read(file)

@@ -30,7 +30,7 @@ from tests.test_tips import SHELL
 from tests.written import IMPORTED, executed, text_of
 from tipbench.suite.files import BENCHMARKS, load_module, pair_files
 from tipbench.suite.loops import OF_A_BATCH, OF_A_JOB, free_names
-from tipbench.tip.pair import Equal, Step, Tip, Variant, to_write_untried, variants
+from tipbench.tip.pair import Equal, Step, Tip, Variant, code_to_try, variants
 from tipbench.worker import checks, switches
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.outputs import Outputs, worst_difference
@@ -182,7 +182,7 @@ def test_the_values_of_a_sweep_are_filled_in_or_left_open() -> None:
     pair = PAIRS["batch-size.NextByte"]
     _, first, *_ = variants(pair)
     assert "dict(batch_size=64)" in text_of(TIPS["batch-size"], first)
-    assert "dict(batch_size=...)" in to_write_untried(TIPS["batch-size"], [pair])
+    assert "dict(batch_size=...)" in code_to_try(TIPS["batch-size"], [pair])
 
 
 @pytest.mark.parametrize("tip", TIPS.values(), ids=TIPS)
@@ -229,9 +229,9 @@ def test_what_only_a_gpu_heeds_is_set_as_it_was(tip: str, monkeypatch: pytest.Mo
         monkeypatch.setattr(of, name, getattr(of, name))  # set back in the end
     before = switches.read()
     with SWITCHES[tip]():
-        ran = switches.moved(before, switches.read())
+        ran = switches.describe_changes(before, switches.read())
     executed(ast.parse(TIPS[tip].do).body, dict(IMPORTED))
-    assert switches.moved(before, switches.read()) == ran != ""
+    assert switches.describe_changes(before, switches.read()) == ran != ""
 
 
 @pytest.mark.parametrize(("name", "variant", "text"), in_jobs(compiled=True))

@@ -20,7 +20,7 @@ from tests.test_do import IN_JOBS, IN_SEVERAL, NEAR, TEXTS, case
 from tests.test_pairs import PAIRS
 from tests.test_tips import SHELL
 from tipbench.machine import native
-from tipbench.machine.controls import FOREIGN, cleaned
+from tipbench.machine.controls import FOREIGN, clean_environment
 from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.pair import Variant, variants
 from tipbench.worker.outputs import worst_difference
@@ -105,7 +105,7 @@ def environment() -> dict[str, str]:
     folders = {str(path.parent) for library in ("jemalloc", "tcmalloc", "iomp5") if (path := native.find(library))}
     numactl = native.find("numactl")
     programs = [str(Path(sys.executable).parent), *([str(numactl.parent)] if numactl else []), os.environ["PATH"]]
-    return {**cleaned(), "PATH": ":".join(programs), "LD_LIBRARY_PATH": ":".join(sorted(folders))}
+    return {**clean_environment(), "PATH": ":".join(programs), "LD_LIBRARY_PATH": ":".join(sorted(folders))}
 
 
 def started(line: str, folder: Path, train: str, *arguments: str, **more: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ from tipbench.verdict.estimate import BESIDE, EffectKind, Prior, enough, kind_of
 from tipbench.verdict.launches import LaunchEffect
 from tipbench.verdict.rules import AT_MOST, MARGIN, MOST_DOUBT, RULES, decide, launches_left
 from tipbench.verdict.statistics import Mean
-from tipbench.verdict.verdict import Judgement, judge, undecided
+from tipbench.verdict.verdict import Judgement, judge, launches_to_decide
 
 CORES = 2
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
@@ -141,8 +141,8 @@ def test_one_launch_of_a_job_decides_and_has_its_interval_everywhere() -> None:
     assert (clear.verdict, clear.launches, clear.reasons) == ("faster", 1, ())
     assert verdict(clear).startswith("faster 1.35x [1.30,")
     assert close.verdict == "inconclusive"
-    assert undecided(of.records[0], RULES, CORES) == {}
-    assert undecided(of.records[1], RULES, CORES).keys() == {"optimized"}
+    assert launches_to_decide(of.records[0], RULES, CORES) == {}
+    assert launches_to_decide(of.records[1], RULES, CORES).keys() == {"optimized"}
     (row, _) = results(of)
     assert row.mean is not None
     assert (row.low, row.high) == pytest.approx([math.exp(end) for end in row.mean.interval()])
@@ -156,22 +156,22 @@ def test_one_launch_of_a_job_decides_and_has_its_interval_everywhere() -> None:
 def test_an_operation_needs_another_launch() -> None:
     judged = only(recorded([0.3]))
     assert (judged.verdict, [reason.code for reason in judged.reasons]) == ("inconclusive", ["verdict.another-launch"])
-    assert undecided(recorded([0.3]), RULES, CORES) == {"optimized": 1}
+    assert launches_to_decide(recorded([0.3]), RULES, CORES) == {"optimized": 1}
     assert only(recorded([0.3, 0.3])).verdict == "faster"
 
 
 def test_no_launch_is_made_of_what_is_decided_or_had_them_all() -> None:
     about = info(variants=["optimized", "arm"])
     several = measured(about, {"optimized": 0.3, "arm": 0.02}, spread=0.05, launches=17)
-    assert undecided(several, RULES, CORES).keys() == {"arm"}
-    assert not undecided(replace(several, launches=(*several.launches, several.launches[0])), RULES, CORES)
+    assert launches_to_decide(several, RULES, CORES).keys() == {"arm"}
+    assert not launches_to_decide(replace(several, launches=(*several.launches, several.launches[0])), RULES, CORES)
 
 
 @pytest.mark.parametrize(("scale", "left"), [("macro", []), ("micro", ["optimized"])])
 def test_a_whole_job_within_five_percent_is_launched_no_more(scale: str, left: list[str]) -> None:
     record = measured(info(scale=scale), {"optimized": 0.02}, spread=0.02, launches=8)
     assert only(record).verdict == "inconclusive"
-    assert [*undecided(record, RULES, CORES)] == left
+    assert [*launches_to_decide(record, RULES, CORES)] == left
 
 
 def test_from_few_launches_beside_a_busy_program_there_is_no_number() -> None:

@@ -130,7 +130,7 @@ def made_up(nodes: int, deviation: float, seed: int, slow_by: float = 0.0) -> sl
     numbers = random.Random(seed)
     effects = {f"n{number}": numbers.gauss(0.0, deviation) for number in range(nodes)}
     effects["n0"] += math.log1p(slow_by)
-    return slow.of_effects("copying memory", effects, {name: [] for name in effects})
+    return slow.slow_part("copying memory", effects, {name: [] for name in effects})
 
 
 def test_of_kinds_without_a_slow_node_hardly_any_is_accused() -> None:

@@ -30,14 +30,14 @@ from tests.tiny import shrink
 from tipbench.advise import command, parts
 from tipbench.cli import main
 
-survey_of, left, CHEAP = command.surveyed, "the test measures one tip", ("fused-optimizer", "no-grad")
+survey_of, left, CHEAP = command.survey_job, "the test measures one tip", ("fused-optimizer", "no-grad")
 
 def surveyed(*words):
     survey = survey_of(*words)
     one, *others = sorted((way for way in survey.ways if not way.why_not), key=lambda way: way.tip not in CHEAP)
     return replace(survey, ways=[replace(way, why_not=way.why_not or left * (way is not one)) for way in survey.ways])
 
-command.surveyed = surveyed
+command.survey_job = surveyed
 parts.LEAST_S, parts.first_combination = 1e9, lambda *_: ()  # all of the time is for the tip alone
 shrink(pytest.MonkeyPatch())
 sys.exit(main())

@@ -14,9 +14,9 @@ import pytest
 
 from tests.made_up import info, measured
 from tipbench import cli
-from tipbench.publish.allowed import allowed
+from tipbench.publish.allowed import redact
 from tipbench.records import store
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.store import StoreError
 from tipbench.report import RENDERERS, render
 
@@ -37,7 +37,7 @@ def shortened() -> bytes:
     measured = [lines for lines in pairs if len(lines) >= 8][:4]  # with launches enough for a verdict
     short = [header, *(line for lines in (*skipped, *measured) for line in lines)]
     # Whole jobs are drawn.
-    return b"".join(written(parsed(line.replace(b'"scale":"micro"', b'"scale":"macro"'))) for line in short)
+    return b"".join(dump_line(parse_line(line.replace(b'"scale":"micro"', b'"scale":"macro"'))) for line in short)
 
 
 SHORT = shortened()
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_read_gone_on_with_and_reported_or_refused_in_words(
                 store.resume(path)
             continue
         for format in ("md", "json"):
-            render(allowed(run, notices).run, notices, format)
+            render(redact(run, notices).run, notices, format)
         again, writer = store.resume(path)
         with writer:
             assert again == run
@@ -115,7 +115,7 @@ RUNS_SOMETHING = ("compile", "exec", "os.exec", "os.fork", "os.posix_spawn", "os
 
 def hostile_everywhere(word: str) -> bytes:
     """The words of a record and of the header that a person could write into a file, all `word`."""
-    header, *lines = map(parsed, SHORT.splitlines())
+    header, *lines = map(parse_line, SHORT.splitlines())
     header.update(id=word, started=word, suite=word, commit=word, planned=[word], controls={word: word})
     header["machine"].update({"name": word, "cpu": word, "torch": word, "flags": [word], ascii(word): word})
     why = {"code": word, "fields": {word: word}, "detail": word, "fix": word}
@@ -133,7 +133,7 @@ def hostile_everywhere(word: str) -> bytes:
             variant.update(why=why)
             variant["mechanism"] = {"what": word, "baseline": word, "optimized": [word], "engaged": True}
             variant["equal"] = {"method": word, "tolerance": word, "seeds": word, "worst": word}
-    return b"".join(map(written, (header, *lines)))
+    return b"".join(map(dump_line, (header, *lines)))
 
 
 def test_nothing_in_a_file_is_run_and_no_name_leads_out(

@@ -280,7 +280,7 @@ def main(found_file: str, *arguments: str) -> int:
 
     patch = pytest.MonkeyPatch()
     tiny.shrink(patch)
-    discovered, kept = running.discovered, Path(found_file)
+    discovered, kept = running.discover_folder, Path(found_file)
 
     def found(options: running.Options) -> tuple[Discovery, list[PairInfo]]:
         if not kept.exists():
@@ -290,7 +290,7 @@ def main(found_file: str, *arguments: str) -> int:
         kept_pairs: tuple[Discovery, list[PairInfo]] = pickle.loads(kept.read_bytes())
         return kept_pairs
 
-    patch.setattr(running, "discovered", found)
+    patch.setattr(running, "discover_folder", found)
     return command(list(arguments))
 
 

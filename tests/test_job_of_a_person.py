@@ -11,8 +11,8 @@ import torch
 
 from tests.given_jobs import encoder
 from tipbench.advise.pairs import write_alone
-from tipbench.advise.surveyed import NoJob, absolute, in_its_environment, surveyed, write_command
-from tipbench.engine.checks import checked
+from tipbench.advise.surveyed import NoJob, absolute, job_environment, survey_job, write_command
+from tipbench.engine.checks import check_pair
 from tipbench.engine.launcher import Launcher
 from tipbench.given.forms import job_of
 from tipbench.given.frameworks import TrainerJob
@@ -34,8 +34,8 @@ def survey_of(file: Path, text: str) -> Survey:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     target = absolute(f"{file}:job")
-    with in_its_environment(target):
-        return surveyed(target)
+    with job_environment(target):
+        return survey_job(target)
 
 
 # ---- its environment ----
@@ -85,11 +85,11 @@ def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_
     step = "def step():\n    from benchmarks.later import HEIGHT\n    return torch.ones(HEIGHT, WIDTH)\n"
     file = tmp_path / "train.py"
     file.write_text(f"import torch\nfrom benchmarks.data import WIDTH\n{step}\ndef job():\n    return step\n")
-    survey = surveyed(f"{file}:job")
+    survey = survey_job(f"{file}:job")
     write_alone(tmp_path / "pairs", f"{file}:job", survey)
     (info,) = (pair for pair in discover(tmp_path / "pairs", "cpu", of_data=True).pairs if pair.tip["id"] == "as-it-is")
     with closing(Launcher(tmp_path / "pairs", controls(1))) as launcher:
-        assert checked(info, launcher.start, 0).outcome == "measured"
+        assert check_pair(info, launcher.start, 0).outcome == "measured"
 
 
 def test_a_module_of_theirs_with_a_name_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_a_loader_of_a_class_with_batches_of_its_own_is_used_as_it_is(tmp_path: 
 
 def test_a_program_that_a_command_leaves_running_takes_no_time(tmp_path: Path) -> None:
     command = ["sh", "-c", "sleep 60 &"]
-    with in_its_environment("", command):
-        survey = surveyed(f"{write_command(tmp_path)}:job")
+    with job_environment("", command):
+        survey = survey_job(f"{write_command(tmp_path)}:job")
     assert survey.step_s < 60
 
 
 def test_a_command_has_its_own_words_and_not_the_variable_that_holds_them(tmp_path: Path) -> None:
     test = "import os, sys; sys.exit('TIPBENCH_COMMAND' in os.environ or sys.argv[1:] != ['--lr', 'a b'])"
-    with in_its_environment("", [sys.executable, "-c", test, "--lr", "a b"]):
-        assert surveyed(f"{write_command(tmp_path)}:job").kind == "command"
+    with job_environment("", [sys.executable, "-c", test, "--lr", "a b"]):
+        assert survey_job(f"{write_command(tmp_path)}:job").kind == "command"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.tiny import LIMITS, PAIRS
-from tipbench.engine.checks import check, failed
+from tipbench.engine.checks import check, mark_failed
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import Launcher
@@ -179,7 +179,7 @@ def launched(info: PairInfo, launcher: Launcher) -> Record:
             try:
                 record = launch.measure()
             except WorkerFailed as failure:
-                return failed(record, failure)
+                return mark_failed(record, failure)
     return record
 
 
@@ -210,10 +210,10 @@ def test_a_side_that_works_while_the_other_is_timed_fails_the_pair_by_name(launc
 def test_what_has_moved_is_named_with_both_values_and_what_could_not_be_read_has_not() -> None:
     before = {"threads": 2, "dtype": torch.float32, "same": True}
     after = {"threads": 1, "dtype": torch.float64, "same": True}
-    assert switches.moved(before, after) == "threads: 2 -> 1; dtype: torch.float32 -> torch.float64"
-    assert switches.moved(before, before) == ""
+    assert switches.describe_changes(before, after) == "threads: 2 -> 1; dtype: torch.float32 -> torch.float64"
     unread = dict.fromkeys(before, "unknown")
-    assert switches.moved(before, unread) == switches.moved(unread, before) == switches.moved(unread, unread) == ""
+    for one, other in ((before, before), (before, unread), (unread, before), (unread, unread)):
+        assert switches.describe_changes(one, other) == ""
 
 
 def test_a_reader_that_raises_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,5 +226,5 @@ def test_a_reader_that_raises_is_unknown(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_reading_changes_nothing_and_every_switch_can_be_read_here() -> None:
     first = switches.read()
-    assert switches.moved(first, switches.read()) == ""
+    assert switches.describe_changes(first, switches.read()) == ""
     assert [name for name, value in first.items() if value == "unknown"] == []

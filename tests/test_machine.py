@@ -399,4 +399,4 @@ def test_what_keeps_cores_busy_now_is_named(monkeypatch: pytest.MonkeyPatch, oth
     monkeypatch.setattr(activity, "_our_cores", lambda: {0, 1})
     monkeypatch.setattr(activity, "watch", lambda _: ["cc", "ld", "cc"])
     monkeypatch.setattr(activity.Usage, "others", lambda self, earlier: others)
-    assert activity.occupied(0.0) == said
+    assert activity.describe_load(0.0) == said

@@ -62,7 +62,7 @@ def _made_by(pids: set[int], before: set[Path]) -> set[Path]:
     return {path for path in {*SHARED.iterdir()} - before if str(path) in maps}
 
 
-SURVEY = "import sys; from tipbench.advise.surveyed import surveyed; surveyed(sys.argv[1])"
+SURVEY = "import sys; from tipbench.advise.surveyed import survey_job; survey_job(sys.argv[1])"
 
 JOB = """
 from pathlib import Path

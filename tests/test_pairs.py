@@ -27,7 +27,7 @@ from benchmarks.general import fuse_pointwise, no_grad
 from benchmarks.modern.prefetch import copied_ahead
 from tests.at_test_size import DEVICE, AtTestSize, device_of
 from tipbench.machine.controls import controls, environment
-from tipbench.machine.native import with_path
+from tipbench.machine.native import find_programs
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe
 from tipbench.suite.describe import info
@@ -259,7 +259,7 @@ def _with_settings(settings: ProcessSettings) -> dict[tuple[str, str, str], Any]
         launcher = [sys.executable, *ranks, *as_unset(settings.without)] if settings.ranks > 1 else []
         env = environment(controls(torch.get_num_threads()), settings)
         env["PYTHONPATH"] = str(BENCHMARKS.parent)  # where this file is
-        command = [*with_path(settings.prefix), *launcher, sys.executable, "-P", "-m", "tests.at_test_size"]
+        command = [*find_programs(settings.prefix), *launcher, sys.executable, "-P", "-m", "tests.at_test_size"]
         command += [str(answer), json.dumps(wanted)]
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr[-3000:]

@@ -10,7 +10,7 @@ from scipy.stats import t
 
 from tipbench.verdict.estimate import priors
 from tipbench.verdict.launches import LaunchEffect
-from tipbench.verdict.pooling import OPEN, TIMES, Spread, State, pooled, state
+from tipbench.verdict.pooling import OPEN, TIMES, Spread, State, pool_runs, state
 from tipbench.verdict.rules import decide
 from tipbench.verdict.statistics import Mean
 
@@ -19,7 +19,7 @@ MARGIN = math.log(1.01)
 
 
 def test_one_run_is_widened_by_what_is_assumed_between_runs() -> None:
-    together = pooled([Mean(0.1, 0.01, 8)], TIMES)
+    together = pool_runs([Mean(0.1, 0.01, 8)], TIMES)
     between = TIMES.small**2 + (TIMES.share * 0.1) ** 2
     assert together.mean == 0.1
     assert together.error == pytest.approx(math.sqrt(0.01**2 + between))
@@ -28,15 +28,15 @@ def test_one_run_is_widened_by_what_is_assumed_between_runs() -> None:
 
 
 def test_runs_that_differ_by_more_than_is_assumed_are_less_sure() -> None:
-    near = pooled([Mean(0.10, 0.01, 8), Mean(0.11, 0.01, 8)], TIMES)
-    apart = pooled([Mean(0.00, 0.01, 8), Mean(0.21, 0.01, 8)], TIMES)
+    near = pool_runs([Mean(0.10, 0.01, 8), Mean(0.11, 0.01, 8)], TIMES)
+    apart = pool_runs([Mean(0.00, 0.01, 8), Mean(0.21, 0.01, 8)], TIMES)
     assert near.mean == pytest.approx(0.105)
     assert apart.mean == pytest.approx(0.105)
-    assert near.error < pooled([Mean(0.105, 0.01, 8)], TIMES).error < apart.error
+    assert near.error < pool_runs([Mean(0.105, 0.01, 8)], TIMES).error < apart.error
 
 
 def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
-    together = pooled([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
+    together = pool_runs([Mean(0.0, 1e-6, 17), Mean(0.03, 0.01, 5)], TIMES)
     assert 0.005 < together.mean < 0.015
 
 
@@ -45,14 +45,14 @@ def test_a_run_counts_by_how_sure_it_is_but_never_for_all() -> None:
 @pytest.mark.parametrize("mean", [-0.7, 0.0, 0.03, 2.0])
 def test_no_interval_of_a_run_becomes_narrower_by_what_is_assumed(mean: float, half: float, freedom: int) -> None:
     one = Mean(mean, half / float(t.ppf(0.975, freedom)), freedom)
-    low, high = pooled([one], TIMES).interval()
+    low, high = pool_runs([one], TIMES).interval()
     assert low < mean - half
     assert mean + half < high
 
 
 def test_nothing_cannot_be_pooled() -> None:
     with pytest.raises(ValueError, match="no runs"):
-        pooled([], TIMES)
+        pool_runs([], TIMES)
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 4])
@@ -71,7 +71,7 @@ def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None
             effects = mean + draw.normal(0, draw.uniform(0.01, 0.04), launches)
             error = float(effects.std(ddof=1)) / math.sqrt(launches)
             means.append(Mean(float(effects.mean()), error, launches - 1.0))
-        low, high = pooled(means, TIMES).interval()
+        low, high = pool_runs(means, TIMES).interval()
         held += low <= truth <= high
     assert 0.92 <= held / tries <= 0.97
 
@@ -93,7 +93,7 @@ def test_it_does_so_where_runs_stop_as_soon_as_they_decide(runs: int, truth: flo
                 if decide(mean) != "inconclusive":
                     break
             means.append(mean)
-        low, high = pooled(means, TIMES).interval()
+        low, high = pool_runs(means, TIMES).interval()
         held += low <= truth <= high
     assert held / tries >= 0.93
 
@@ -124,7 +124,7 @@ def test_no_run_says_nothing() -> None:
 
 def test_what_an_earlier_run_said_stays_while_it_is_likely() -> None:
     clear, edge, contrary = Mean(0.04, 0.005, 8), Mean(0.01, 0.005, 8), Mean(-0.04, 0.005, 8)
-    together = pooled([clear, edge], TIMES)
+    together = pool_runs([clear, edge], TIMES)
     assert 0.80 < together.above(MARGIN) < 0.95
     assert state([clear, edge], TIMES, MARGIN, BOUNDS) == State("gain")
     assert state([edge, clear], TIMES, MARGIN, BOUNDS) != State("gain"), "none was sure before"

@@ -20,14 +20,14 @@ from tests.made_up import MACHINE as MADE_UP
 from tests.made_up import stored
 from tests.published import TOKEN, suite_run
 from tipbench.machine.controls import controls
-from tipbench.publish.allowed import allowed
+from tipbench.publish.allowed import redact
 from tipbench.publish.forms import hardware_name
 from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report.results import results
-from tipbench.suite.source import of_suite as text_of
 from tipbench.suite.source import sides
+from tipbench.suite.source import suite_source as text_of
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -168,7 +168,7 @@ def test_what_is_planted_covers_every_field_that_can_hold_text() -> None:
 
 def test_a_run_without_canaries_is_published_whole() -> None:
     """The allow-list lets all of it through that it should, so that the tests below are not about an empty page."""
-    let_through = allowed(FULL)
+    let_through = redact(FULL)
     run, machine, records = let_through.run, let_through.run.machine, let_through.run.records
     assert let_through.withheld == ()
     numbers, expected = ([(row.verdict, row.speedup) for row in results(each)] for each in (run, FULL))
@@ -198,7 +198,7 @@ def test_no_field_lets_a_canary_through(around: str) -> None:
     """Planted in one field after the other, the rest as it should be."""
     for number, at in enumerate(PLACES):
         canary = list(CANARIES.values())[number % len(CANARIES)]
-        assert not has_a_canary(repr(allowed(planted(FULL, at, around.format(canary))).run)), (where(at), canary)
+        assert not has_a_canary(repr(redact(planted(FULL, at, around.format(canary))).run)), (where(at), canary)
 
 
 def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
@@ -207,7 +207,7 @@ def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
         **{"name": "alices-laptop", "cpu": "AMD EPYC", "memory_bytes": 1 << 34, "hostname": "alice", "os": "Alice 12"},
         **{"gpus": [card, {"name": "a card of alice"}, "alice"], "virtual": "unavailable", "kernel": "6.1.0-alice"},
     }
-    assert allowed(dataclasses.replace(FULL, machine=recorded)).run.machine == {
+    assert redact(dataclasses.replace(FULL, machine=recorded)).run.machine == {
         **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
         "gpus": [{"index": 0, "name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
         "name": "amd-epyc-16g-2x-h200",
@@ -220,15 +220,15 @@ def test_texts_and_code_of_a_tip_are_the_suites_own(suite: Any) -> None:
     assert not declares("benchmarks/limit.py", "Canary")
     about = ("records", 2, "info")
     changed = planted(FULL, (*about, "tip", ("item", "when")), "canary")
-    assert allowed(changed).withheld == ("channels-last.Convolution",), "without its condition an answer would mislead"
+    assert redact(changed).withheld == ("channels-last.Convolution",), "without its condition an answer would mislead"
     changed = planted(FULL, (*about, "code", ("item", "optimized")), "def canary(): ...")
-    assert allowed(changed).run.records[2].info.code == {}
+    assert redact(changed).run.records[2].info.code == {}
 
 
 def test_notices_name_no_file() -> None:
     texts = ("truncated: canary", "not a valid record (canary); lost", "canary is stored a second time")
     stored_here = [Notice(Path("/home/canary/x.jsonl"), line, text) for line, text in enumerate(texts, 3)]
-    let_through = allowed(FULL, stored_here).notices
+    let_through = redact(FULL, stored_here).notices
     assert "canary" not in repr(let_through)
     assert [notice.line for notice in let_through] == [3, 4, 5]
     assert let_through[0].text == f"it could not be used; {WITHHELD}"
@@ -236,7 +236,7 @@ def test_notices_name_no_file() -> None:
 
 def test_what_the_harness_itself_sets_may_be_published() -> None:
     made = controls(4)
-    assert allowed(dataclasses.replace(FULL, controls=made)).run.controls == made
+    assert redact(dataclasses.replace(FULL, controls=made)).run.controls == made
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_names_of_hardware(stored_name: str, published: str | None) -> None:
 def published(reason: Reason) -> Reason:
     """As it leaves the machine, of a pair of the suite."""
     record = dataclasses.replace(FULL.records[4], why=reason)
-    why = allowed(dataclasses.replace(FULL, records=(record,))).run.records[0].why
+    why = redact(dataclasses.replace(FULL, records=(record,))).run.records[0].why
     assert why is not None
     return why
 

@@ -18,12 +18,12 @@ from tests.made_up import info, measured, run, stored
 from tests.published import TOKEN, of, on, suite_run
 from tipbench import cli
 from tipbench.publish import pages
-from tipbench.publish.allowed import allowed
-from tipbench.publish.pages import of_run
+from tipbench.publish.allowed import redact
+from tipbench.publish.pages import pages_of_run
 from tipbench.publish.target import Target, open_wiki, parse
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import WikiError
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 
 # ---- pages -----------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ def test_every_link_of_a_run_leads_to_a_heading_and_every_image_to_a_file() -> N
     ]
     records = (*suite_run().records, *more)
     whole = replace(suite_run(), records=records, planned=tuple(record.name for record in records))
-    of_whole = of_run(allowed(whole))
+    of_whole = pages_of_run(redact(whole))
     path = of_whole[-1].path
     parser, nodes = MarkdownIt("commonmark").enable("table"), []
     for page in of_whole:
@@ -170,7 +170,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     good, bad = stored(tmp_path, on("a")), tmp_path / "bad.jsonl"
     header = good.read_text().splitlines()[0]
     for text, why in (
-        (written(parsed(header.encode()) | {"schema": 99}).decode(), "schema 99; this version of tipbench reads"),
+        (dump_line(parse_line(header.encode()) | {"schema": 99}).decode(), "schema 99; this version of tipbench"),
         ("", "is empty"),
         (f"{header[:50]}\n", "the header is not a JSON object"),
     ):

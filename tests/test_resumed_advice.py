@@ -46,8 +46,8 @@ def machine() -> Machine:
 def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     """No process is started."""
     monkeypatch.setattr(surveyed, "early_variables", lambda target: {})
-    monkeypatch.setattr(command, "surveyed", lambda *_: A_JOB)
-    monkeypatch.setattr(command, "occupied", lambda: "")
+    monkeypatch.setattr(command, "survey_job", lambda *_: A_JOB)
+    monkeypatch.setattr(command, "describe_load", lambda: "")
     monkeypatch.setattr(command, "time", machine)
     for name in ("run", "time"):
         monkeypatch.setattr(parts, name, machine)
@@ -114,7 +114,7 @@ def test_an_advice_goes_on_only_with_the_job_and_options_that_are_typed_again(
 def test_the_words_and_the_folder_of_a_command_are_typed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "surveyed", lambda *_: replace(A_JOB, name="train.py", kind="command"))
+    monkeypatch.setattr(command, "survey_job", lambda *_: replace(A_JOB, name="train.py", kind="command"))
     typed = ["--seed", "3", "--", sys.executable, "train.py", "--token", "hidden-one"]
     assert main(["advise", "--out", str(tmp_path / "advice"), *typed]) == 0
     (folder,) = (tmp_path / "advice").iterdir()
@@ -158,7 +158,7 @@ def test_what_a_job_prints_and_is_called_reaches_the_terminal_as_harmless_text(
 ) -> None:
     ways = [replace(way, do="do\x1b[2J()", title="\u202etitle") for way in WAYS]
     evil: Survey = replace(A_JOB, name="\x1b]0;x\x07train.py:job", ways=ways)
-    monkeypatch.setattr(command, "surveyed", lambda *_: evil)
+    monkeypatch.setattr(command, "survey_job", lambda *_: evil)
     assert main(["advise", job, "--out", str(tmp_path / "advice")]) == 0
     printed = capsys.readouterr()
     assert not set(printed.out + printed.err) & set("\x1b\x07\u202e")

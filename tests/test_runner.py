@@ -22,7 +22,7 @@ from tipbench.engine.checks import CHECK_SEEDS
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.limits import LIMITS, Limits
-from tipbench.engine.order import answered, complete
+from tipbench.engine.order import complete, is_answered
 from tipbench.engine.plan import Plan
 from tipbench.engine.purpose import Purpose
 from tipbench.engine.run import card_room
@@ -554,7 +554,7 @@ def test_of_a_whole_job_what_the_answer_is_about_is_timed_first(scale: str) -> N
     else:
         count = timed.index({"clear", "close"})
         assert timed == [*[{"optimized"}] * count, {"clear", "close"}, *[{"clear"}] * 3]
-    assert answered(record, FIRST, 2)
+    assert is_answered(record, FIRST, 2)
     close = "inconclusive" if scale == "macro" else "at most 3 %"
     assert {judged.verdict for judged in judge(record, FIRST, 2)} == {"faster", close}, "a job within 5 % is done"
     assert Record.from_json(record.to_json()) == record
@@ -675,7 +675,7 @@ def test_a_whole_job_of_each_tip_has_a_number_before_other_pairs_are_checked(at_
     places = [learnt.index(place) for place in (("Alone", 0), ("Whole", 1), ("Another", 0), ("Operation", 0))]
     assert places == sorted(places), "the tip of the second has no whole job"
     begin = places[-1]
-    done = {record.info.pair for record in records[:begin] if answered(record, FIRST, 2)}
+    done = {record.info.pair for record in records[:begin] if is_answered(record, FIRST, 2)}
     assert done == {"Alone", "Whole", "Another"}
 
 
@@ -715,7 +715,7 @@ def test_a_control_that_could_be_decided_waits_until_the_tips_have_their_answers
     waiting, then = {other.name for other in others}, 0
     for record in machine.run([control, *others]):
         launches[record.name] = len(record.launches)
-        if record.name in waiting and answered(record, FIRST, 2):
+        if record.name in waiting and is_answered(record, FIRST, 2):
             waiting.remove(record.name)
             then = then or (0 if waiting else launches[control.name])
     assert then < min(launches.values()), launches
@@ -731,7 +731,7 @@ def test_a_first_whole_job_is_answered_before_a_second_one_of_its_tip_that_costs
     second, other = info("Second", scale="macro"), info("Other", scale="macro", tip=tip("other"))
     found: list[str] = []
     for record in machine.run([first.info, second, other, info("Operation")], begun={first.name: first}):
-        if record.info != first.info and answered(record, FIRST, 2) and record.info.pair not in found:
+        if record.info != first.info and is_answered(record, FIRST, 2) and record.info.pair not in found:
             found.append(record.info.pair)
     assert found == ["Other", "Second", "Operation"]
 
@@ -746,7 +746,7 @@ def test_no_pair_is_launched_twice_in_a_row_while_another_is_open(at_once: int, 
         before = open_pairs.pop(record.name, record)
         if len(record.launches) > len(before.launches):
             assert record.name != last or not open_pairs
-        if not answered(record, FIRST, 2):
+        if not is_answered(record, FIRST, 2):
             open_pairs[record.name] = record
         last = record.name if record.launches else ""
     assert not open_pairs
@@ -1113,7 +1113,7 @@ def test_what_is_learnt_is_yielded_as_soon_as_it_is_known(machine: FakeMachine) 
         *((count, False) for count in range(5)),
         (4, True),
     ]
-    assert [answered(record, FIRST, 2) for record in found] == [False] * 4 + [True] * 2
+    assert [is_answered(record, FIRST, 2) for record in found] == [False] * 4 + [True] * 2
     assert [complete(record, FIRST, 2) for record in found] == [False] * 5 + [True]
 
 

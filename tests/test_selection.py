@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.made_up import info, tip
-from tipbench.suite.selection import NothingSelected, select, with_controls
+from tipbench.suite.selection import NothingSelected, add_controls, select
 
 CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
 PAIRS = [
@@ -56,6 +56,6 @@ def test_no_pairs_at_all_is_an_error() -> None:
 
 
 def test_a_whole_run_carries_all_controls_first_and_any_other_one() -> None:
-    assert with_controls([*CONTROLS, *PAIRS], CONTROLS, whole=True) == [*CONTROLS, *PAIRS]
-    assert with_controls(PAIRS[:1], CONTROLS, whole=False) == [CONTROLS[0], PAIRS[0]]
-    assert with_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]], "one was chosen"
+    assert add_controls([*CONTROLS, *PAIRS], CONTROLS, whole=True) == [*CONTROLS, *PAIRS]
+    assert add_controls(PAIRS[:1], CONTROLS, whole=False) == [CONTROLS[0], PAIRS[0]]
+    assert add_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]], "one was chosen"

@@ -17,7 +17,7 @@ import pytest
 from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
 from tipbench.cli import main
 from tipbench.records.fields import MalformedRecord
-from tipbench.records.json_line import parsed, written
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.listing import is_reference, newest
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import SCHEMA, StoreError, create, read, resume
@@ -39,7 +39,7 @@ def edit(path: Path, number: int, line: bytes) -> None:
 
 def edit_fields(path: Path, number: int, **fields: Any) -> Path:
     """Give the line `number` these fields, and the checksum that goes with them."""
-    edit(path, number, written({**parsed(lines(path)[number - 1]), **fields}).rstrip())
+    edit(path, number, dump_line({**parse_line(lines(path)[number - 1]), **fields}).rstrip())
     return path
 
 
@@ -135,7 +135,7 @@ def test_blocks_and_sides_that_were_changed_by_hand_are_named(tmp_path: Path, ti
     edit(path, 3, launch.replace(b'"baseline","optimized"', b'"optimized","baseline"', 1))
     assert "checksum" in read(path)[1][0].text
     edit(path, 3, launch)
-    fields = parsed(launch)["launch"]
+    fields = parse_line(launch)["launch"]
     edit_fields(path, 3, launch={**fields, "seconds": [2e-12, *fields["seconds"][1:]]})
     assert "launch.seconds[0]: expected `float` >= 1e-09" in read(path)[1][0].text
 

@@ -10,7 +10,7 @@ import pytest
 from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
 from tipbench.compare.inputs import MOST_RUNS
-from tipbench.compare.stored import beginning, beneath, read_all
+from tipbench.compare.stored import beginning, read_all, results_files
 from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
@@ -47,13 +47,13 @@ def test_all_results_files_beneath_a_folder_are_listed_by_path(results: Path) ->
     others = ["a/notes.txt", "a/x.jsonl.bak"]
     files(results, dict.fromkeys((*names, *others), ""))
     (results / "folder.jsonl").mkdir()
-    assert beneath(results) == [Path(path) for path in sorted(str(results / name) for name in names)]
-    assert beneath(results / "none") == beneath(results / "c.jsonl") == []
+    assert results_files(results) == [Path(path) for path in sorted(str(results / name) for name in names)]
+    assert results_files(results / "none") == results_files(results / "c.jsonl") == []
 
 
 def test_finding_runs_by_id_reads_no_records(results: Path, parsed: list[Path]) -> None:
     named = [stored_as(results, f"{number:08}") for number in range(20)]
-    listed = beneath(results)
+    listed = results_files(results)
     assert listed == named
     assert beginning("0000000", listed) == named[:10]
     assert beginning("00000003", listed) == [named[3]]
@@ -99,5 +99,5 @@ def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, pars
     for number in range(MOST_RUNS):
         shutil.copy(file, results / f"{number}.jsonl")
     with pytest.raises(compare.CompareError, match=f"{MOST_RUNS + 1} runs in"):
-        compare.compared([str(results)])
+        compare.read_comparison([str(results)])
     assert parsed == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tipbench.advise.page import slow
-from tipbench.advise.surveyed import NoJob, in_its_environment, surveyed, write_command
+from tipbench.advise.surveyed import NoJob, job_environment, survey_job, write_command
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def job():
 
 def test_what_a_data_set_keeps_is_no_reason_for_workers(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(KEEPS)
-    survey = surveyed(f"{tmp_path / 'job.py'}:job")
+    survey = survey_job(f"{tmp_path / 'job.py'}:job")
     assert survey.unlike
     assert survey.by_name["async-loading"].why_not.endswith("it can save time in the first epoch alone")
     assert "a first epoch is unlike all later ones" in slow(survey)[-1]
@@ -81,8 +81,8 @@ def test_what_a_data_set_keeps_is_no_reason_for_workers(tmp_path: Path) -> None:
 def test_a_command_that_goes_on_from_its_own_checkpoint_is_reported(tmp_path: Path) -> None:
     text = f"from pathlib import Path; import time\nmade = Path({str(tmp_path / 'checkpoint')!r})\n"
     (tmp_path / "train.py").write_text(f"{text}time.sleep(0.1 if made.exists() else 3); made.touch()\n")
-    with in_its_environment("", [sys.executable, str(tmp_path / "train.py")]):
-        survey = surveyed(f"{write_command(tmp_path)}:job")
+    with job_environment("", [sys.executable, str(tmp_path / "train.py")]):
+        survey = survey_job(f"{write_command(tmp_path)}:job")
     assert "If a run goes on from what an earlier one has left, as from a checkpoint" in slow(survey)[-1]
 
 
@@ -93,7 +93,7 @@ def test_a_command_that_goes_on_from_its_own_checkpoint_is_reported(tmp_path: Pa
 def test_what_a_survey_may_write_is_limited(tmp_path: Path, job: str, why: str) -> None:
     (tmp_path / "job.py").write_text(FILLING)
     with pytest.raises(NoJob, match=why):
-        surveyed(f"{tmp_path / 'job.py'}:{job}")
+        survey_job(f"{tmp_path / 'job.py'}:{job}")
 
 
 def test_a_survey_compiles_and_writes_in_a_folder_of_its_own(
@@ -104,7 +104,7 @@ def test_a_survey_compiles_and_writes_in_a_folder_of_its_own(
     monkeypatch.setattr(tempfile, "tempdir", None)
     shown = tmp_path / "shown"
     (tmp_path / "job.py").write_text(FILLING.replace("SHOWN", f"open({str(shown)!r}, 'w')"))
-    surveyed(f"{tmp_path / 'job.py'}:compiles_into")
+    survey_job(f"{tmp_path / 'job.py'}:compiles_into")
     for folder in shown.read_text().split():
         assert Path(folder).relative_to(temporary).parts[0].startswith(f"tipbench-{os.getpid()}-")
     assert list(temporary.iterdir()) == []
@@ -114,5 +114,5 @@ def test_a_survey_compiles_and_writes_in_a_folder_of_its_own(
 def test_what_a_job_says_does_not_steer_a_terminal(tmp_path: Path, job: str) -> None:
     (tmp_path / "job.py").write_text(FILLING)
     with pytest.raises(NoJob, match=f"job.py:{job}") as why:
-        surveyed(f"{tmp_path / 'job.py'}:{job}")
+        survey_job(f"{tmp_path / 'job.py'}:{job}")
     assert str(why.value).isprintable()

@@ -22,7 +22,7 @@ from tipbench.records.fields import MalformedRecord
 from tipbench.records.record import Record
 from tipbench.records.trainings import read_trainings as trainings_of
 from tipbench.report.results import results
-from tipbench.report.trained import in_full, in_short, trained
+from tipbench.report.trained import describe_trainings, steps_text, training_effect
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip import counting
@@ -114,7 +114,7 @@ def test_trainings_are_counted_into_a_table_that_reports_of_the_folder_use(tmp_p
     )
     (pair,) = discover(file.parent, "cpu").pairs
     (row,) = results(run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)}))
-    assert "600 -> 300 steps" in in_full(row)
+    assert "600 -> 300 steps" in describe_trainings(row)
     assert row.trainings is not None
     assert [side.scores for side in row.trainings] == [(None,) * 3, (2.0,) * 3]
     assert not set(row.trainings[0].seeds) & set(SET_ASIDE)
@@ -161,8 +161,8 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
     # A timed step, of two optimizer steps, takes 2 ms: 300 of them 600 ms. Of 64 samples, it is 32,000 a second.
     when = "3 trainings of each side, counted on 2026-11-27, not on this machine (made_up.toml)"
     for part in (when, "600 -> 300 steps", "600 ms -> 150 ms", "32,000 -> 64,000", "0.98 -> 0.98", "2.0"):
-        assert part in in_full(row), in_full(row)
-    assert in_full(rows[0]) == ""
+        assert part in describe_trainings(row), describe_trainings(row)
+    assert describe_trainings(rows[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
 def test_failures_are_named(steps: tuple[int | None, ...], said: str) -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=steps)
     (found,) = with_table(results(run([measured(info(), {"optimized": 0.1})])), counted)
-    counted_trainings = trained(found)
+    counted_trainings = training_effect(found)
     assert counted_trainings is not None
-    assert in_short(counted_trainings) == said
+    assert steps_text(counted_trainings) == said
 
 
 # ---- the guides' trainings ----

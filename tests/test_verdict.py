@@ -8,10 +8,10 @@ import pytest
 
 from tests.made_up import info, launch, measured
 from tipbench.records.record import Launch, Outcome, Record, VariantRecord
-from tipbench.tip.reason import Reason, in_words, remedies
-from tipbench.verdict.launches import disturbed, launch_effect
+from tipbench.tip.reason import Reason, reasons_text, remedies
+from tipbench.verdict.launches import is_disturbed, launch_effect
 from tipbench.verdict.rules import RULES
-from tipbench.verdict.verdict import Judgement, judge, undecided
+from tipbench.verdict.verdict import Judgement, judge, launches_to_decide
 
 CORES = 2
 
@@ -74,7 +74,7 @@ def test_a_variant_can_fail_or_be_skipped_alone() -> None:
         ("lossy", "failed", None),
         ("native", "skipped", None),
     ]
-    assert [in_words(judgement.reasons) for judgement in others] == [
+    assert [reasons_text(judgement.reasons) for judgement in others] == [
         "different results: output differs",
         "libjemalloc not found",
     ]
@@ -102,15 +102,15 @@ def with_throttling(launch: Launch, at: range) -> Launch:
 )
 def test_stolen_time_quarantines_a_round_by_its_share(ticks: int, block_s: float, cores: int, gone: bool) -> None:
     timed = with_steal(launch({"optimized": 0.0}, 0, rounds=1, baseline_s=block_s), range(1), ticks)
-    assert disturbed(timed, slice(0, 4), cores) is gone
+    assert is_disturbed(timed, slice(0, 4), cores) is gone
 
 
 def test_throttling_at_all_quarantines_a_round_and_slowness_never_does() -> None:
     timed = launch({"optimized": 0.0}, 0, rounds=2)
-    assert disturbed(with_throttling(timed, range(1)), slice(0, 4), CORES)
-    assert not disturbed(with_throttling(timed, range(1)), slice(4, 8), CORES)
+    assert is_disturbed(with_throttling(timed, range(1)), slice(0, 4), CORES)
+    assert not is_disturbed(with_throttling(timed, range(1)), slice(4, 8), CORES)
     slow = replace(timed, seconds=(9.0, *timed.seconds[1:]))
-    assert not disturbed(slow, slice(0, 4), CORES)
+    assert not is_disturbed(slow, slice(0, 4), CORES)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gon
 
     bits = getattr(pynvml, f"nvmlClocksEventReason{event}") if event else -1
     timed = replace(launch({"optimized": 0.0}, 0, rounds=2), gpu={"clock_events": (0, bits, 0, 0, 0, 0, 0, 0)})
-    assert disturbed(timed, slice(0, 4), CORES) is gone
-    assert not disturbed(timed, slice(4, 8), CORES)
+    assert is_disturbed(timed, slice(0, 4), CORES) is gone
+    assert not is_disturbed(timed, slice(4, 8), CORES)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_a_claim_holds_without_what_the_gpus_clock_may_have_brought(
     (judgement,) = judge(record, RULES, CORES)
     assert judgement.verdict == verdict
     if verdict == "inconclusive":
-        assert all(f"{clock} MHz" in in_words(judgement.reasons) for clock in mhz)
+        assert all(f"{clock} MHz" in reasons_text(judgement.reasons) for clock in mhz)
         assert "nvidia-smi -lgc 1900" in remedies(judgement.reasons)
-    assert undecided(record, RULES, CORES) == {}, "further launches would not change it"
+    assert launches_to_decide(record, RULES, CORES) == {}, "further launches would not change it"
 
 
 def test_a_launch_is_dropped_when_half_its_rounds_or_more_are_disturbed() -> None:

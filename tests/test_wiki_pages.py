@@ -13,8 +13,8 @@ from tests import wikis
 from tests.browser import listening
 from tests.published import published, suite_run
 from tests.wikis import Real
-from tipbench.publish.allowed import allowed
-from tipbench.publish.pages import of_run
+from tipbench.publish.allowed import redact
+from tipbench.publish.pages import pages_of_run
 from tipbench.publish.send import send
 
 window, browser = chromium.window, chromium.browser
@@ -51,7 +51,7 @@ def texts(node: SyntaxTreeNode) -> str:
 
 
 def test_every_cell_and_item_of_a_run_is_shown_as_it_is(site: Real, kind: str, window: chromium.Window) -> None:
-    pages = of_run(allowed(suite_run()))
+    pages = pages_of_run(redact(suite_run()))
     send(site.open(), pages)
     for page in pages:
         shown = window().new_page()

@@ -68,7 +68,7 @@ def shrink(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits, "LIMITS", LIMITS)
     patch.setattr(rules, "RULES", RULES)
     patch.setattr(verdict, "BESIDE", 0)
-    patch.setattr(run, "discovered", found)
+    patch.setattr(run, "discover_folder", found)
 
 
 def living(scratch: Path) -> list[str]:

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from tipbench.suite.files import BENCHMARKS
 from tipbench.suite.loops import OF_A_BATCH, is_the_loop, place_of, split
 from tipbench.tip.job import Job
-from tipbench.tip.pair import Tip, Variant, to_write
+from tipbench.tip.pair import Tip, Variant, code_to_write
 
 IMPORTED = {"torch": torch, "nn": nn, "F": nn.functional, "DataLoader": DataLoader}
 
@@ -47,7 +47,7 @@ class Written:
 
 def text_of(tip: Tip, variant: Variant) -> str:
     """What to write for a variant; all that is built by `optimized` is shown as the tip words it."""
-    return to_write(tip.do, tip.ways, variant.name, variant.builder == "optimized")
+    return code_to_write(tip.do, tip.ways, variant.name, variant.builder == "optimized")
 
 
 def read(text: str) -> Written:

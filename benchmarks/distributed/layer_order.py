@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import GPT, TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, on_cpu, variant
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, is_cpu, variant
 
 
 def ready_before_averaging(step: Step) -> int:
@@ -65,7 +65,7 @@ TIP = Tip(
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),
     note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
     why_not="gloo's exchange and the backward pass want the same cores, so overlapping them gains little.",
-    why_not_holds=on_cpu,
+    why_not_holds=is_cpu,
 )
 
 

@@ -42,8 +42,8 @@ from tipbench.tip.words import (
     Way,
     available_cores,
     falls,
+    is_cpu,
     loading_with_few_workers,
-    on_cpu,
     rises,
     started_children,
     sweep,
@@ -85,7 +85,7 @@ TIP = Tip(
         "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
         "worker takes from the step what it gives to the loading, and handing a batch over costs both."
     ),
-    why_not_holds=on_cpu,
+    why_not_holds=is_cpu,
 )
 
 CORES = available_cores()

@@ -29,8 +29,8 @@ from tipbench.tip.words import (
     bfloat16,
     falls,
     flops,
+    needs_convolutions,
     not_channels_last,
-    with_convolutions,
 )
 
 TIP = Tip(
@@ -126,4 +126,4 @@ class MobileNetInference(ResNetInference):
         return image_inference(self.device, model="mobilenet_v2", **self.size)
 
 
-ON_ANY_JOB = (Way(channels_last, with_convolutions),)
+ON_ANY_JOB = (Way(channels_last, needs_convolutions),)

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT, language_model
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, on_cpu, operations, variant
+from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, is_cpu, operations, variant
 
 TIP = Tip(
     id="fuse-pointwise",
@@ -40,7 +40,7 @@ TIP = Tip(
         "Only operations that lie between matrix products are fused, and on a CPU those products take most of a "
         "small transformer's time."
     ),
-    why_not_holds=on_cpu,
+    why_not_holds=is_cpu,
 )
 
 

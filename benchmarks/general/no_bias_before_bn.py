@@ -34,7 +34,7 @@ from tipbench.tip.words import (
     Step,
     Tip,
     falls,
-    on_cpu,
+    is_cpu,
     over_modules,
     torchvision,
 )
@@ -68,7 +68,7 @@ TIP = Tip(
         "oneDNN adds the bias while it writes the convolution's result, so leaving it out saves its gradient "
         "alone: one sum over what the backward pass reads anyway."
     ),
-    why_not_holds=on_cpu,
+    why_not_holds=is_cpu,
 )
 
 

@@ -30,10 +30,10 @@ from tipbench.tip.words import (
     Way,
     first_kernels,
     gpu,
+    needs_convolutions,
     process_settings,
     rises,
     torchvision,
-    with_convolutions,
     within,
 )
 
@@ -145,7 +145,7 @@ class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
 
 ON_ANY_JOB = (
     Way(
-        applies=with_convolutions,
+        applies=needs_convolutions,
         own_process="searching",
         switch=searching,
         devices=("cuda",),

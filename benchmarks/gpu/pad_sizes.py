@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.language_model import EPS, GPT, TrainGPT, language_model
-from tipbench.tip.words import Claim, Equal, Job, Mechanism, Pair, Sizes, Step, Tip, bfloat16, gpu, in_fp64
+from tipbench.tip.words import Claim, Equal, Job, Mechanism, Pair, Sizes, Step, Tip, bfloat16, convert_to_fp64, gpu
 
 
 class ProductSizes(TorchDispatchMode):
@@ -151,5 +151,5 @@ class GPTTraining(TrainGPT):
 
     def reference(self) -> Step:
         job = self.training(rows=self.size["vocabulary"])
-        in_fp64(job)
+        convert_to_fp64(job)
         return self.step_of(job)

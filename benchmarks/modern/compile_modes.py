@@ -33,7 +33,7 @@ from tipbench.tip.words import (
     compiler,
     falls,
     gpu,
-    on_cpu,
+    is_cpu,
     operations,
     requires,
     torchvision,
@@ -62,7 +62,7 @@ TIP = Tip(
     mechanism=falls("operations dispatched", operations),
     note='the official guide\'s torch.compile(m, "reduce-overhead") is a TypeError: mode must be given by name',
     why_not="Convolutions and matrix products take nearly all of the time, and compiled or not are the libraries'.",
-    why_not_holds=on_cpu,
+    why_not_holds=is_cpu,
 )
 
 

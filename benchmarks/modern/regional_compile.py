@@ -27,8 +27,8 @@ from tipbench.tip.words import (
     appears,
     compiler,
     falls,
+    needs_repeated_blocks,
     repeated_blocks,
-    with_repeated_blocks,
 )
 
 TIP = Tip(
@@ -122,7 +122,7 @@ class GPTTraining(TrainGPT, untuned=lambda job: job.model.compile(), apply=regio
 ON_ANY_JOB = (
     Way(
         regional_compile,
-        with_repeated_blocks,
+        needs_repeated_blocks,
         once="compiling",
         needs=(compiler(),),
         mechanism=appears("operations compiled", operations_compiled),

@@ -274,7 +274,7 @@ def _run(options: argparse.Namespace) -> int:
     from tipbench.report import news
 
     folder = os.path.realpath(options.folder) if options.folder else ""
-    code, path = run.measured(
+    code, path = run.measure_machine(
         run.Options(
             names=options.names,
             folder=folder,
@@ -335,11 +335,11 @@ def _compare(options: argparse.Namespace) -> int:
         for written in fleet.show(Path(options.runs[0]), options.format, options.out):
             print(written)
         return 0
-    comparison = compare.compared(options.runs, options.results)
+    comparison = compare.read_comparison(options.runs, options.results)
     if not options.fail_if or options.out:
         for written in compare.show(comparison, options.format, options.out):
             print(written)
-    return compare.against(comparison, options.fail_if) if options.fail_if else 0
+    return compare.check_regression(comparison, options.fail_if) if options.fail_if else 0
 
 
 def _publish(options: argparse.Namespace) -> int:

@@ -30,14 +30,14 @@ from tipbench.advise.parts import Advice
 from tipbench.advise.surveyed import (
     NoJob,
     absolute,
-    in_its_environment,
     is_command,
-    surveyed,
+    job_environment,
+    survey_job,
     write_command,
 )
 from tipbench.engine.lock import only_run
 from tipbench.given.survey import program_of
-from tipbench.machine.activity import occupied
+from tipbench.machine.activity import describe_load
 from tipbench.machine.scratch import Scratch
 from tipbench.records import store
 from tipbench.report.output import ReportError, write_file
@@ -83,25 +83,25 @@ def begin(options: AdviseOptions) -> int:
     One lock is held from the survey to the last part: another run between two parts would spoil what it ran beside.
     """
     subject, until = options.subject, options.until
-    with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
+    with only_run(), job_environment(subject.job, options.job if subject.is_command else ()):
         return _begin(options, subject, until)
 
 
 def _begin(options: AdviseOptions, subject: Subject, until: float) -> int:
     out = Path(os.path.realpath(options.out))
-    if not options.busy and (busy := occupied()):
+    if not options.busy and (busy := describe_load()):
         # Another user names the programs.
         print(f"{plain(busy)}; unless they end there will be no advice (--busy: all the same)", file=sys.stderr)
     if subject.is_command:
         folder = new_folder(out, Path(subject.job).stem)
         try:
-            survey = surveyed(_target(folder, subject), until)
+            survey = survey_job(_target(folder, subject), until)
         except BaseException:  # no job, or an interruption
             shutil.rmtree(folder)
             raise
     else:
         target = subject.job
-        survey = surveyed(target, until)
+        survey = survey_job(target, until)
         file, _, name = target.rpartition(":")
         folder = new_folder(out, f"{Path(file).stem}-{name}")
     print(lines_of("\n".join([page.headline(survey), *page.lost_cores(survey), *page.slow(survey)])), file=sys.stderr)
@@ -129,7 +129,7 @@ def resume(folder: Path, options: AdviseOptions) -> int:
         if subject == replace(job.subject, folder=subject.folder):
             what = f"was begun in {plain(job.subject.folder)}, where relative paths of the job begin"
         raise NoJob(f"{folder} {what}: if you trust it, type {plain(again)}")
-    with only_run(), in_its_environment(subject.job, options.job if subject.is_command else ()):
+    with only_run(), job_environment(subject.job, options.job if subject.is_command else ()):
         until = options.until
         return _continue(folder, job, until)
 

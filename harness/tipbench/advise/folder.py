@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from tipbench.advise.surveyed import NoJob
 from tipbench.given.survey import Survey
-from tipbench.records.fields import MalformedRecord, converted
-from tipbench.records.json_line import parsed
+from tipbench.records.fields import MalformedRecord, convert
+from tipbench.records.json_line import parse_line
 
 JOB_FILE, ADVICE_FILE = "job.json", "advice.json"
 
@@ -65,7 +65,7 @@ class StoredJob:
 def read_json(file: Path, kind: type[T]) -> T:
     """The object in a file of an advice; fields that `kind` lacks are for people. Raises NoJob."""
     try:
-        return converted(parsed(file.read_bytes()), kind)
+        return convert(parse_line(file.read_bytes()), kind)
     except FileNotFoundError:
         raise NoJob(f"{file} is missing: name a folder that `tipbench advise` has made, and continue it") from None
     except MalformedRecord as error:

@@ -49,7 +49,7 @@ class JobOutcome:
     on_busy: bool = False
 
 
-def beside_others(outcome: JobOutcome) -> str:
+def load_of_others(outcome: JobOutcome) -> str:
     """What other programs took of this machine in most launches, or while the job was surveyed if there is none yet;
     empty where that is little."""
     if outcome.others or outcome.survey.others <= OCCUPIED:
@@ -67,7 +67,7 @@ def off_from_itself(alone: Run) -> str:
 
 def is_unreliable(outcome: JobOutcome) -> bool:
     """Whether nothing is advised, whatever was measured."""
-    return bool(off_from_itself(outcome.alone) or (beside_others(outcome) and not outcome.on_busy))
+    return bool(off_from_itself(outcome.alone) or (load_of_others(outcome) and not outcome.on_busy))
 
 
 def pays(outcome: JobOutcome) -> bool:
@@ -93,7 +93,7 @@ def gain(outcome: JobOutcome) -> str:
 
 def conclusion(outcome: JobOutcome) -> str:
     """What to do, in one sentence without its full stop."""
-    others = beside_others(outcome)
+    others = load_of_others(outcome)
     if others and not outcome.on_busy:
         return f"This machine was busy, so there is no advice: {others}"
     if off := off_from_itself(outcome.alone):
@@ -157,7 +157,7 @@ def _not_confirmed(outcome: JobOutcome) -> list[str]:
 
 
 def _members(outcome: JobOutcome) -> list[str]:
-    do, alone, sentences = _do(outcome), by_name(outcome), []
+    do, alone, sentences = _do(outcome), results_by_way(outcome), []
     for name in outcome.members:
         if len(outcome.members) == 1:
             sentences.append(do[name])
@@ -175,7 +175,7 @@ def _members(outcome: JobOutcome) -> list[str]:
 def lossy(outcome: JobOutcome) -> dict[str, str]:
     """By name, the ways that pay alone and alter results, those first that bring most: what each brings, and how far
     results are off with it. Empty where nothing is advised."""
-    alone, ways = by_name(outcome), outcome.survey.by_name
+    alone, ways = results_by_way(outcome), outcome.survey.by_name
     taken = {ways[name].one_of for name in outcome.members} - {""}
     paying = [
         (name, result)
@@ -264,7 +264,7 @@ def heap(outcome: JobOutcome) -> str:
     )
 
 
-def by_name(outcome: JobOutcome) -> dict[str, Result]:
+def results_by_way(outcome: JobOutcome) -> dict[str, Result]:
     """By way, what it brings alone."""
     sides = sides_alone(outcome.survey)
     measured = [row for row in results(outcome.alone) if row.tip in sides and row.variant in sides[row.tip]]

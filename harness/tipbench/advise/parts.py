@@ -33,10 +33,10 @@ from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
-from tipbench.machine.controls import of_the_shell
+from tipbench.machine.controls import foreign_variables
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store
-from tipbench.records.record import beside
+from tipbench.records.record import cores_of_others
 from tipbench.report import html
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
@@ -186,11 +186,11 @@ class Advice:
             given=self.job.subject.words,
             shared=self.compiled,
             side_bytes=self.survey.bytes,
-            of_the_shell=of_the_shell(),
+            of_the_shell=foreign_variables(),
             locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
-        return run.measured(options)[0]
+        return run.measure_machine(options)[0]
 
     def _results(self, place: Path) -> list[Result]:
         file = results_file(place)
@@ -257,7 +257,7 @@ class Advice:
 def _others(part: Path) -> list[float]:
     """As `JobOutcome.others` has it."""
     file = results_file(part)
-    return beside(store.read(file)[0].records) if file else []
+    return cores_of_others(store.read(file)[0].records) if file else []
 
 
 def _left(until: float) -> float:

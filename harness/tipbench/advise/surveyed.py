@@ -56,7 +56,7 @@ COMMAND_FILE = "command.py"
 
 COMMAND = '''"""The command that was typed. It may hold secrets, so it comes in a variable of the process."""
 
-from tipbench.given.command import typed as job
+from tipbench.given.command import job_of_command as job
 '''
 
 
@@ -73,7 +73,7 @@ def write_command(folder: Path) -> Path:
 
 
 @contextmanager
-def in_its_environment(target: str, command: Sequence[str] = ()) -> Iterator[None]:
+def job_environment(target: str, command: Sequence[str] = ()) -> Iterator[None]:
     """Have this process, and all that it starts, hold what a job's own program would find in its environment: what its
     file sets before it imports torch, and a command's own words. Raises TemporaryFolderFull."""
     more = {COMMAND_TYPED: json.dumps([str(Path.cwd()), *command])} if command else early_variables(target)
@@ -94,7 +94,7 @@ def early_variables(target: str) -> dict[str, str]:
         return {}
 
 
-def surveyed(target: str, until: float = math.inf) -> Survey:
+def survey_job(target: str, until: float = math.inf) -> Survey:
     """Run the job of an absolute target. until: when it must be over, as `time.monotonic` has it. Raises NoJob, and
     TemporaryFolderFull."""
     deadline_s = max(1.0, min(DEADLINE_S, until - time.monotonic()))

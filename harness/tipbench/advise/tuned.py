@@ -26,7 +26,7 @@ The brackets keep its settings from all that runs in that shell later.
 import os
 import sys
 
-from tipbench.given.pair import followed
+from tipbench.given.pair import follow_ways
 
 LOSSY = {lossy!r}
 """What alters results and pays alone: `python tuned.py --lossy` follows it too."""
@@ -34,7 +34,7 @@ LOSSY = {lossy!r}
 
 def main() -> None:
     os.chdir({here!r})  # the job's relative paths begin there
-    job = followed({target!r}, {combination!r} + (LOSSY if "--lossy" in sys.argv else ()))
+    job = follow_ways({target!r}, {combination!r} + (LOSSY if "--lossy" in sys.argv else ()))
     for _ in range(100):
         job.step()
 
@@ -48,7 +48,7 @@ GROWS = "# As it was measured. Leave the lines with MALLOC_ out if the memory of
 """A loop that kept a small tensor at each of 400 steps with temporaries of 8 MiB grew to 2.7 GB, in place of 0.6."""
 
 
-def in_docstring(text: str) -> str:
+def docstring_line(text: str) -> str:
     """Foreign text as one line that ends no docstring and escapes nothing in it."""
     return plain(text).replace('"', "'").replace("\\", "/")
 
@@ -83,8 +83,8 @@ def write(
     names = tuple(way.name for way in combination)
     if survey.kind != "command":
         text = PROGRAM_TEXT.format(
-            name=in_docstring(survey.name),
-            gain=in_docstring(gain),
+            name=docstring_line(survey.name),
+            gain=docstring_line(gain),
             here=str(Path.cwd()),
             target=target,
             combination=names,

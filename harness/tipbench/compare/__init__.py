@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import gate, gate_lines
-from tipbench.compare.inputs import CompareError, compared
+from tipbench.compare.inputs import CompareError, read_comparison
 from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
@@ -21,7 +21,7 @@ FORMATS = ("md", "html")
 NAME = "comparison"
 """Of the file written, without its ending."""
 
-__all__ = ["FORMATS", "CompareError", "Comparison", "against", "compared", "markdown", "render", "show"]
+__all__ = ["FORMATS", "CompareError", "Comparison", "check_regression", "markdown", "read_comparison", "render", "show"]
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
@@ -50,7 +50,7 @@ def render(comparison: Comparison, format: str) -> str:
     return html.render(markdown(comparison), title_of(comparison))
 
 
-def against(comparison: Comparison, conditions: Sequence[str]) -> int:
+def check_regression(comparison: Comparison, conditions: Sequence[str]) -> int:
     """The gate: print what changed between the two runs, old and new, and return the exit code (`Gate.exit_code`).
     Raises CompareError where there are not just two."""
     if len(comparison.runs) != 2:

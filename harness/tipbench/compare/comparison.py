@@ -16,7 +16,7 @@ from tipbench.report.measure import Effect, effects
 from tipbench.report.result import Key, Result
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, value
-from tipbench.verdict.pooling import TIMES, pooled
+from tipbench.verdict.pooling import TIMES, pool_runs
 from tipbench.verdict.statistics import Mean
 
 MISSING, NOT_REACHED, NOT_COMPARABLE = "missing", "not reached", "not comparable"
@@ -246,7 +246,7 @@ class Comparison:
         """Of a comparison, the mean of each group that measured it."""
         by_group = [[self.cells[key][index].mean for index in group.runs] for group in self.groups]
         measured = [[mean for mean in means if mean is not None] for means in by_group]
-        return [pooled(means, TIMES) if len(means) > 1 else means[0] for means in measured if means]
+        return [pool_runs(means, TIMES) if len(means) > 1 else means[0] for means in measured if means]
 
     @cached_property
     def called_different(self) -> list[str]:

@@ -106,7 +106,7 @@ def _hardware(of: Grade) -> tuple[Difference, ...]:
     return tuple(differing for differing in of.differing if differing.part == "hardware")
 
 
-def of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str] = ()) -> Fleet:
+def fleet_of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str] = ()) -> Fleet:
     """The fleet of these nodes, which are in order of their names. Nodes whose suite is not that of most are left out
     with a note."""
     suites = Counter(_suite(node) for node in nodes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.stored import StoredRun, beginning, beneath, dated, read_all
+from tipbench.compare.stored import StoredRun, beginning, read_all, results_files, split_day
 from tipbench.errors import UserError
 from tipbench.records.store import UnusableFile, header
 from tipbench.tip.wording import plain, plural
@@ -23,7 +23,7 @@ class CompareError(UserError):
     """The runs cannot be compared as asked; the message says why and what to do."""
 
 
-def compared(words: Sequence[str], results: Path = Path("results")) -> Comparison:
+def read_comparison(words: Sequence[str], results: Path = Path("results")) -> Comparison:
     """The runs named by `words`, in that order. Raises CompareError and StoreError.
 
     A word is a results file, with @DAY for the sessions of a day, a folder (all runs beneath it) or the beginning of
@@ -36,7 +36,7 @@ def compared(words: Sequence[str], results: Path = Path("results")) -> Compariso
     for word in words:
         path = Path(word)
         if path.is_dir():
-            for file in beneath(_absolute(path)):
+            for file in results_files(_absolute(path)):
                 files.setdefault(file, False)
             continue
         file = by_id[word] if word in by_id else _absolute(path)
@@ -64,12 +64,12 @@ def _absolute(path: Path) -> Path:
 
 
 def _is_path(word: str) -> bool:
-    return dated(Path(word))[0].suffix == ".jsonl" or os.path.lexists(word)
+    return split_day(Path(word))[0].suffix == ".jsonl" or os.path.lexists(word)
 
 
 def _by_id(words: Sequence[str], results: Path) -> dict[str, Path]:
     """The one file beneath `results` that each word begins the id or the name of."""
-    files = beneath(_absolute(results)) if words else []
+    files = results_files(_absolute(results)) if words else []
     by_id = {}
     for word in words:
         matches = beginning(word, files) if len(word) >= SHORTEST else []
@@ -89,7 +89,7 @@ def _usable(files: dict[Path, bool], notes: list[str]) -> list[Path]:
     usable = []
     for file, named in files.items():
         try:
-            header(dated(file)[0])
+            header(split_day(file)[0])
         except UnusableFile as error:
             if named:
                 raise

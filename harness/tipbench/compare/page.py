@@ -131,10 +131,10 @@ def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
         condition = f", if {when}" if when else ""
         if tip.word in titles:
             titles[tip.word].append(f"{tip.title} ({tip.workload}){condition}")
-    return {in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
+    return {consistency_in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
 
 
-def in_runs(word: str) -> str:
+def consistency_in_runs(word: str) -> str:
     """A word of `consistency` as it applies to runs of one machine: `pays in all`."""
     return word.replace(" on ", " in ") if word.split(" ")[-1] in ("all", "some", "one") else word
 

@@ -76,11 +76,11 @@ def parts(runs: Mapping[str, Sequence[Sequence[Result]]]) -> list[SlowPart]:
         effects = {node: effect for node, of in newest.items() if (effect := _effect(of, medians)) is not None}
         earlier = {node: [_effect(of, medians) or 0.0 for of in seconds[node][:-1]] for node in effects}
         if len(effects) > 1:
-            found.append(of_effects(name, effects, earlier))
+            found.append(slow_part(name, effects, earlier))
     return found
 
 
-def of_effects(name: str, effects: Mapping[str, float], earlier: Mapping[str, Sequence[float]]) -> SlowPart:
+def slow_part(name: str, effects: Mapping[str, float], earlier: Mapping[str, Sequence[float]]) -> SlowPart:
     """earlier: by node the effects in its earlier runs, which confirm that it is slow."""
     smallest = _smallest(list(effects.values()))
     slow = [Slow(node, by, max(earlier[node], default=0.0) > smallest) for node, by in effects.items() if by > smallest]

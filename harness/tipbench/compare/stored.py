@@ -42,7 +42,7 @@ class StoredRun:
     reference: bool = False
 
 
-def beneath(folder: Path) -> list[Path]:
+def results_files(folder: Path) -> list[Path]:
     """All results files beneath a folder, sorted by path. Links to folders are not followed, and folders that cannot
     be listed are passed over; whether a file can be read is not looked at."""
     return [Path(path) for path in sorted(_beneath(str(folder)))]
@@ -54,13 +54,13 @@ def beginning(word: str, files: Iterable[Path]) -> list[Path]:
     return [file for file in files if file.name.startswith(word) or file.name.startswith(word[:8], DATE)]
 
 
-def dated(file: Path) -> tuple[Path, str]:
+def split_day(file: Path) -> tuple[Path, str]:
     """(The results file, the day of its sessions) that `FILE@DAY` names; "" for all days."""
     name, of_file, day = file.name.partition(".jsonl@")
     return (file.with_name(f"{name}.jsonl"), day) if of_file else (file, "")
 
 
-def of_day(run: Run, day: str) -> Run:
+def sessions_of_day(run: Run, day: str) -> Run:
     """The run as far as the sessions that began on a day timed its pairs. Raises StoreError if none did."""
     numbers = {number: began for number, began in enumerate((run.started, *run.later)) if began.startswith(day)}
     records = []
@@ -75,8 +75,8 @@ def of_day(run: Run, day: str) -> Run:
 
 
 def read_all(files: Sequence[Path]) -> list[StoredRun]:
-    """What is compared of the runs in these files, each as `dated` has it. Raises StoreError for the first that cannot
-    be read."""
+    """What is compared of the runs in these files, each as `split_day` has it. Raises StoreError for the first that
+    cannot be read."""
     return [_read(file) for file in files]
 
 
@@ -93,9 +93,9 @@ def _beneath(folder: str) -> Iterator[str]:
 
 
 def _read(file: Path) -> StoredRun:
-    file, day = dated(file)
+    file, day = split_day(file)
     run, notices = store.read(file)
-    run = of_day(run, day) if day else run
+    run = sessions_of_day(run, day) if day else run
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
     return StoredRun(
         file, replace(run, records=()), len(run.records), tuple(results(run)), notes, reference=is_reference(file)

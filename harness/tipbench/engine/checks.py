@@ -47,7 +47,7 @@ def measurable(record: Record) -> list[VariantInfo]:
     ]
 
 
-def passed(record: Record) -> list[VariantInfo]:
+def survivors(record: Record) -> list[VariantInfo]:
     """Of these, the ones that have passed their checks."""
     return [variant for variant in measurable(record) if variant.name in record.variants]
 
@@ -59,16 +59,16 @@ def failed_by_chance(record: Record) -> list[str]:
     return [name for name, variant in record.variants.items() if variant.why and variant.why.is_chance]
 
 
-def failed(record: Record, failure: WorkerFailed) -> Record:
+def mark_failed(record: Record, failure: WorkerFailed) -> Record:
     """The record after a failure: without the variant that failed, or else of a failed pair, whose launches are not
     used."""
     if failure.variant not in ("", "baseline"):
         without = VariantRecord("failed", _why(record.info, failure))
-        return with_variants(record, {**record.variants, failure.variant: without})
+        return replace_variants(record, {**record.variants, failure.variant: without})
     return replace(record, outcome="failed", why=_why(record.info, failure), steps=0, launches=())
 
 
-def checked(
+def check_pair(
     info: PairInfo, start: Start, seed: int, before: Record | None = None, names: Collection[str] = ()
 ) -> Record:
     """The record of a pair without launches: skipped, failed, or with the results of its checks. before: the record of
@@ -81,7 +81,7 @@ def checked(
             results = check(info, variants, start, seed)
         except WorkerFailed as failure:  # the baseline, which has been checked before
             results = {name: VariantRecord("failed", _why(info, failure)) for name in again - before.variants.keys()}
-        return with_variants(before, {**before.variants, **results, "baseline": before.variants["baseline"]})
+        return replace_variants(before, {**before.variants, **results, "baseline": before.variants["baseline"]})
     if info.why:
         return Record(info, "skipped", info.why)
     skipped = {variant.name: VariantRecord("skipped", variant.why) for variant in info.variants if variant.why}
@@ -90,12 +90,12 @@ def checked(
     record = Record(info, "measured", variants=skipped)
     now = [variant for variant in measurable(record) if not names or variant.name in {"baseline", *names}]
     try:
-        return with_variants(record, skipped | check(info, now if now[1:] else measurable(record), start, seed))
+        return replace_variants(record, skipped | check(info, now if now[1:] else measurable(record), start, seed))
     except WorkerFailed as failure:
-        return failed(record, failure)
+        return mark_failed(record, failure)
 
 
-def with_variants(record: Record, variants: Mapping[str, VariantRecord]) -> Record:
+def replace_variants(record: Record, variants: Mapping[str, VariantRecord]) -> Record:
     """The record with these results; failed where only the baseline is left."""
     record = replace(record, variants=variants)
     if len(measurable(record)) > 1:
@@ -192,7 +192,7 @@ class MemoryPass:
     def prepare(self) -> None:
         """Start the processes, and pause them. Raises WorkerFailed only for the baseline."""
         began = time.monotonic()
-        variants = passed(self._record)
+        variants = survivors(self._record)
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
             self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, Purpose.MEMORY)
@@ -218,7 +218,7 @@ class MemoryPass:
             except WorkerFailed as failure:
                 self._report(name, failure)
             worker.end()
-        return with_variants(self._record, {**before, **self._results})
+        return replace_variants(self._record, {**before, **self._results})
 
     def end(self) -> None:
         for worker in self._workers.values():

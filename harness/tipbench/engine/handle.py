@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from tipbench.engine.diagnose import Evidence, unreadable
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.process import Process, spawn
-from tipbench.machine.native import with_path
+from tipbench.machine.native import find_programs
 from tipbench.machine.temporary import full
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
@@ -42,7 +42,7 @@ START_DEADLINE = 120.0
 """Seconds in which a worker must have imported torch and the pair's file."""
 
 
-def preloaded(info: PairInfo) -> list[str]:
+def packages_to_preload(info: PairInfo) -> list[str]:
     """The packages of PRELOADED that a pair needs."""
     return [package for package in PRELOADED if package in info.needs]
 
@@ -109,7 +109,7 @@ class Worker:
             "pair": info.pair,
             "device": info.device,
             "size": dict(info.sizes),
-            "imports": preloaded(info),
+            "imports": packages_to_preload(info),
             "without": settings.without,
             "reports": str(scratch),
         }
@@ -124,7 +124,7 @@ class Worker:
                 self.process = Process(server.fork(ranks, path, words, own, output), ranks)
             else:
                 command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
-                self.process = Process(spawn([*with_path(settings.prefix), *command], env, output), ranks)
+                self.process = Process(spawn([*find_programs(settings.prefix), *command], env, output), ranks)
         except ServerGone:
             self._listening.close()
             raise

@@ -16,7 +16,7 @@ import psutil
 
 from tipbench.engine.checks import WARM
 from tipbench.engine.fork_server import ForkServer, ServerGone
-from tipbench.engine.handle import SPOILT, Worker, WorkerFailed, preloaded
+from tipbench.engine.handle import SPOILT, Worker, WorkerFailed, packages_to_preload
 from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import environment
 from tipbench.machine.scratch import Scratch
@@ -132,7 +132,7 @@ class Launcher:
         if served is not None and self._has_server(served) and settings == ProcessSettings(ranks=ranks):
             try:
                 server = self._server(served, env)
-                for package in (*preloaded(info), *(COMPILING if compiles(info) else ())):
+                for package in (*packages_to_preload(info), *(COMPILING if compiles(info) else ())):
                     server.preload(package)
                 return Worker(info, settings, env, folder, scratch, server)
             except ServerGone:

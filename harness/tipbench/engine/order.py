@@ -9,7 +9,7 @@ from tipbench.records.record import PairInfo, Record
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import CONTROL, Claim
 from tipbench.verdict.rules import Rules
-from tipbench.verdict.verdict import judge, undecided
+from tipbench.verdict.verdict import judge, launches_to_decide
 
 FIRST = 1
 """Launches that every pair gets before any pair is preferred, so that each has a number (harness/decisions.md, "First
@@ -35,7 +35,7 @@ def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     )
 
 
-def of_answers(pairs: Sequence[PairInfo]) -> list[PairInfo]:
+def answer_pairs(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """Those that answers depend on: whole jobs, all pairs of tips without any that can run here, and the controls."""
     with_jobs = {info.tip["id"] for info in pairs if info.scale == "macro" and not info.why} - {CONTROL}
     return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
@@ -50,9 +50,9 @@ def headline_variants(record: Record) -> list[str]:
     return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names
 
 
-def answered(record: Record, rules: Rules, cores: int) -> bool:
+def is_answered(record: Record, rules: Rules, cores: int) -> bool:
     """Whether a pair needs no further launch."""
-    return record.outcome != "measured" or not undecided(record, rules, cores)
+    return record.outcome != "measured" or not launches_to_decide(record, rules, cores)
 
 
 def lacks_memory(record: Record, rules: Rules, cores: int) -> bool:
@@ -67,7 +67,7 @@ def lacks_memory(record: Record, rules: Rules, cores: int) -> bool:
 
 def complete(record: Record, rules: Rules, cores: int) -> bool:
     """Whether a pair needs no further launch and no memory pass, and has no failure that may be chance."""
-    return answered(record, rules, cores) and not lacks_memory(record, rules, cores) and not failed_by_chance(record)
+    return is_answered(record, rules, cores) and not lacks_memory(record, rules, cores) and not failed_by_chance(record)
 
 
 def launch_bytes(record: Record, side_bytes: int) -> float:

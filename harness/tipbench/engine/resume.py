@@ -10,8 +10,8 @@ from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.records import store
-from tipbench.records.fields import MalformedRecord, RunOptions, converted
-from tipbench.records.json_line import written
+from tipbench.records.fields import MalformedRecord, RunOptions, convert
+from tipbench.records.json_line import dump_line
 from tipbench.records.listing import newest_first
 from tipbench.records.record import PairInfo, Run
 from tipbench.tip.wording import plain
@@ -57,7 +57,7 @@ def same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> tuple[Run, 
     for info in here:
         record = records.get(info.name)
         # Where its class stands in the file may change without a change of the pair.
-        if record and written(replace(info, line=record.info.line).to_json()) == written(record.info.to_json()):
+        if record and dump_line(replace(info, line=record.info.line).to_json()) == dump_line(record.info.to_json()):
             pairs.append(record.info)
             continue
         if record and stored.options.get("given"):
@@ -73,7 +73,7 @@ def same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> tuple[Run, 
 def _options(run: Run) -> dict[str, Any]:
     """Raises MalformedRecord."""
     try:
-        options = converted(run.options, RunOptions)
+        options = convert(run.options, RunOptions)
     except MalformedRecord as error:
         raise MalformedRecord(f"line 1: the options are damaged ({error})") from None
     return asdict(replace(options, budget_s=0.0))

@@ -25,7 +25,7 @@ from tipbench.engine import limits
 from tipbench.engine.checks import failed_by_chance
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import only_run
-from tipbench.engine.order import answered, complete, lacks_memory
+from tipbench.engine.order import complete, is_answered, lacks_memory
 from tipbench.engine.plan import Plan
 from tipbench.engine.progress import Progress
 from tipbench.engine.resume import file_to_continue, same_pairs
@@ -36,14 +36,14 @@ from tipbench.machine.controls import HEAP_UNCONTROLLED, controls
 from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
-from tipbench.records.record import Launch, PairInfo, Record, Run, beside
+from tipbench.records.record import Launch, PairInfo, Record, Run, cores_of_others
 from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.selection import select, with_controls
+from tipbench.suite.selection import add_controls, select
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import CONTROL
-from tipbench.tip.reason import in_words
+from tipbench.tip.reason import reasons_text
 from tipbench.tip.wording import plural, ratio
 from tipbench.verdict import rules
 from tipbench.verdict.launches import SHORTAGE
@@ -159,7 +159,7 @@ class OpenRun:
             rules.RULES,
             options.seed,
             self._stored.cores,
-            at_once=at_once(options.side_bytes, on_card),
+            at_once=concurrent_checks(options.side_bytes, on_card),
             room=psutil.virtual_memory().available * SHARE_PREPARED,
             card_room=card_room(self._stored.machine["gpus"]) if on_card else None,
             side_bytes=options.side_bytes,
@@ -202,7 +202,7 @@ class OpenRun:
     def _state(self, record: Record) -> _State:
         cores = self._stored.cores
         verdicts = [judged.verdict for judged in judge(record, rules.RULES, cores)] if record.launches else []
-        return _State(answered(record, rules.RULES, cores), verdicts)
+        return _State(is_answered(record, rules.RULES, cores), verdicts)
 
     @property
     def _resume_hint(self) -> str:
@@ -230,7 +230,7 @@ class OpenRun:
             ]
             if open_pairs:
                 print(f"{'; '.join(open_pairs)}; continue with: the same command")
-            if others := mostly_beside(beside(records)):
+            if others := mostly_beside(cores_of_others(records)):
                 print(f"{others}: these are answers of a busy machine")
             print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
         return int(bool(self._failed_now) or any(map(_failed, records)))
@@ -243,17 +243,17 @@ class _State(NamedTuple):
     verdicts: list[str]
 
 
-def measured(options: Options) -> tuple[int, Path]:
+def measure_machine(options: Options) -> tuple[int, Path]:
     """Measure, in the file of this machine if it has one. Returns the exit code and the file; raises UserError."""
     began = time.monotonic()
-    discovery, pairs = discovered(options)
+    discovery, pairs = discover_folder(options)
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names)
     whole = not options.names and not options.folder
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
-    planned = with_controls(chosen, own, whole)
+    planned = add_controls(chosen, own, whole)
     if why := why_unavailable():
         print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
     if not (options.bare or discovery.keeps_heap):
@@ -285,7 +285,7 @@ def measured(options: Options) -> tuple[int, Path]:
             return OpenRun(stored, writer, options, planned).measure(discovery, budget_s), writer.path
 
 
-def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
+def discover_folder(options: Options) -> tuple[Discovery, list[PairInfo]]:
     """Discover the folder; beside another than `benchmarks/` come its controls."""
     discovery = discover(options.pairs, options.device, options.size, bool(options.given), options.of_the_shell)
     if not options.folder:
@@ -294,7 +294,7 @@ def discovered(options: Options) -> tuple[Discovery, list[PairInfo]]:
     return discovery, [*own.pairs, *discovery.pairs]
 
 
-def at_once(side_bytes: int, on_card: bool) -> int:
+def concurrent_checks(side_bytes: int, on_card: bool) -> int:
     """How many pairs are checked, and launches prepared, at a time: as many as there are cores, and memory for them.
     Checks on a GPU, which they share, keep more on the host. side_bytes: as `Plan` has it."""
     each, most = (CARD_CHECK_BYTES, MOST_ON_CARD) if on_card else (max(CHECK_BYTES, 2 * side_bytes), MOST_AT_ONCE)
@@ -335,5 +335,5 @@ def verdict(judged: Judgement) -> str:
     """`faster 1.35x [1.33, 1.38]`, or the reason where there is no speedup, or none yet (SHORTAGE)."""
     if judged.speedup is None:
         busy = [reason for reason in judged.reasons if reason.code == SHORTAGE]
-        return f"no number yet: {in_words(busy)}" if busy else f"{judged.verdict}: {in_words(judged.reasons)}"
+        return f"no number yet: {reasons_text(busy)}" if busy else f"{judged.verdict}: {reasons_text(judged.reasons)}"
     return f"{judged.verdict} {ratio(judged.speedup, judged.low, judged.high)}"

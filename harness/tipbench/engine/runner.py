@@ -22,16 +22,16 @@ from statistics import fmean
 from typing import Protocol
 
 from tipbench.engine.allocation import UNANSWERED, WHOLE_JOB, OpenPair, next_group
-from tipbench.engine.checks import MemoryPass, Start, checked, failed, failed_by_chance, measurable, passed
+from tipbench.engine.checks import MemoryPass, Start, check_pair, failed_by_chance, mark_failed, measurable, survivors
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import NextLaunch
 from tipbench.engine.launcher import compiles
-from tipbench.engine.order import FIRST, first_of_tips, headline_variants, lacks_memory, launch_bytes, of_answers
+from tipbench.engine.order import FIRST, answer_pairs, first_of_tips, headline_variants, lacks_memory, launch_bytes
 from tipbench.engine.plan import Plan
 from tipbench.engine.team import Team
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.pair import Claim
-from tipbench.verdict.verdict import undecided
+from tipbench.verdict.verdict import launches_to_decide
 
 FOR_MEMORY, MEMORY_S = 0.1, 4.0
 """Largest share of a budget that is kept for memory passes, which are prices of tips, at its end; and the expected
@@ -140,7 +140,7 @@ class _Runner:
                 self._unchecked[info.name], self._before[info.name] = info, before
             else:
                 self._update(before)
-        answering, tips = of_answers(pairs), first_of_tips(pairs)
+        answering, tips = answer_pairs(pairs), first_of_tips(pairs)
         yield from self._reach([info for info in pairs if info.why])  # reporting these takes no time
         urgent = [info for info in answering if info.name in self._plan.first]
         # The fewest at a time give the first answers soonest; in larger groups no core waits for the longest check.
@@ -173,7 +173,7 @@ class _Runner:
         """Seconds of the budget that are reserved for the memory passes."""
         if math.isinf(self._plan.budget_s):
             return 0.0
-        sides = sum(len(passed(record)) for record in self._reached() if record.name in self._lacks_memory)
+        sides = sum(len(survivors(record)) for record in self._reached() if record.name in self._lacks_memory)
         return min(FOR_MEMORY * self._plan.budget_s, self._memory_s() * sides)
 
     def _memory_s(self) -> float:
@@ -188,7 +188,7 @@ class _Runner:
             self._carded.add(_job(record.info))
         if record.outcome == "measured":
             plan = self._plan
-            self._undecided[record.name] = undecided(record, plan.rules, plan.cores)
+            self._undecided[record.name] = launches_to_decide(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._requested(record):
                 self._answered.add(record.info.tip["id"])
             if lacks_memory(record, plan.rules, plan.cores):
@@ -231,13 +231,13 @@ class _Runner:
     def _checked(self, info: PairInfo) -> Record | None:
         """The record of a pair after its checks; None where the time is up."""
         if info.why:  # takes no time, which says nothing of the other checks
-            return checked(info, self._team.start, self._plan.seed, self._before.get(info.name))
+            return check_pair(info, self._team.start, self._plan.seed, self._before.get(info.name))
         if self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
             return None
         began = time.monotonic()
         before = self._before.get(info.name)
         is_answer = info.worded and info.scale == "macro" and not (self._plan.alike or before)
-        record = checked(info, self._team.start, self._plan.seed, before, [info.worded] if is_answer else [])
+        record = check_pair(info, self._team.start, self._plan.seed, before, [info.worded] if is_answer else [])
         if self._left_s() <= 0 and failed_by_chance(record):  # it was ended
             return None
         self._check_s[info.name] = time.monotonic() - began
@@ -256,7 +256,7 @@ class _Runner:
             group: list[Record] = []
             sides = 0
             for record in waiting:
-                more = len(passed(record))
+                more = len(survivors(record))
                 room = not group or (sides + more) * IMPORTED_BYTES <= self._plan.room
                 if room and sides + more <= most and len(group) < largest:
                     group.append(record)
@@ -293,7 +293,7 @@ class _Runner:
     def _with_ways(self, info: PairInfo) -> Record:
         """The record of a pair with these checked."""
         record, began = self._open[info.name], time.monotonic()
-        ways = checked(info, self._team.start, self._plan.seed, record, self._unchecked_ways(record))
+        ways = check_pair(info, self._team.start, self._plan.seed, record, self._unchecked_ways(record))
         if self._left_s() <= 0:  # some may have been ended
             return record
         return replace(ways, wall_s=round(ways.wall_s + (time.monotonic() - began) / self._plan.at_once, 3))
@@ -363,7 +363,7 @@ class _Runner:
                         self._card_bytes[measurement.name] = math.inf
                         self._carded.discard(_job(record.info))
                     else:
-                        record = failed(record, why)
+                        record = mark_failed(record, why)
                 measurement.end()
                 self._last = measurement.name
                 share = measurement.prepared_s / taken_s if taken_s else 1 / len(group)

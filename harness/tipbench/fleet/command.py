@@ -182,7 +182,7 @@ def _submit(folder: Path, wanted: FleetPlan, at_once: int, only: Sequence[str] =
     nodes = progress.measured_nodes(folder, jobs)
     left, lacking, over = at_once - len(jobs), list[str](), not jobs
     for name, kind in wanted.kind.items():
-        may_be = [node for node in progress.to_try(wanted, name, nodes) if not only or node in only]
+        may_be = [node for node in progress.nodes_to_try(wanted, name, nodes) if not only or node in only]
         missing = len(may_be) if only else progress.nodes_missing(wanted, name, nodes, jobs)
         if not missing:
             continue
@@ -265,7 +265,7 @@ def status(folder: Path) -> int:
         for node in kind.nodes:
             if measured := nodes.get(node):
                 _say(f"  {node}: {measured.state}{f': {measured.message}' if measured.message else ''}")
-        for job in progress.in_flight(name, jobs):
+        for job in progress.jobs_in_flight(name, jobs):
             if not job.node:
                 _say(f"  job {job.id} waits: {job.reason}")
         if answers and (why := progress.obstacle(folder, wanted, name, nodes, jobs)):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tipbench import compare
 from tipbench.compare import fleet_page
-from tipbench.compare.fleet import Fleet, FleetNode, of_nodes
+from tipbench.compare.fleet import Fleet, FleetNode, fleet_of_nodes
 from tipbench.compare.inputs import CompareError
 from tipbench.compare.stored import StoredRun, read_all
 from tipbench.fleet import plan as plans
@@ -25,13 +25,13 @@ def is_fleet(words: Sequence[str]) -> bool:
 
 def show(folder: Path, format: str, out: Path | None) -> list[Path]:
     """Print the comparison of a fleet, or write it beneath `out` and return the files. Raises UserError."""
-    fleet = compared(folder)
+    fleet = compare_nodes(folder)
     again = "run {} --again" if plans.read(folder).partition else "node {} --again --as"
     page = fleet_page.markdown(fleet, again=f"tipbench fleet {again.format(shlex.quote(str(folder)))}")
     return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)
 
 
-def compared(folder: Path, read: Callable[[Sequence[Path]], Sequence[StoredRun]] = read_all) -> Fleet:
+def compare_nodes(folder: Path, read: Callable[[Sequence[Path]], Sequence[StoredRun]] = read_all) -> Fleet:
     """The nodes that are done, with all their runs. read: the runs in files. Raises UserError."""
     files, notes = _finished(folder)
     stored = iter(read([file for _, of_node in files for file in of_node]))
@@ -46,7 +46,7 @@ def compared(folder: Path, read: Callable[[Sequence[Path]], Sequence[StoredRun]]
     if not nodes:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise CompareError(f"no node of {folder} is done{why}: see `tipbench fleet status {folder}`")
-    return of_nodes(nodes, notes)
+    return fleet_of_nodes(nodes, notes)
 
 
 def _finished(folder: Path) -> tuple[list[tuple[str, list[Path]]], list[str]]:

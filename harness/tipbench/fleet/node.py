@@ -73,7 +73,7 @@ def _measured(folder: Path, node: str, plan: FleetPlan) -> int:
         new=not unended_runs_of(folder, node),
         budget_s=60 * of_all.budget_minutes,
     )
-    return run.measured(options)[0]
+    return run.measure_machine(options)[0]
 
 
 def _other_versions(plan: FleetPlan, node: str) -> str:

@@ -13,8 +13,8 @@ from tipbench.errors import UserError
 from tipbench.fleet.logs import LOGS, Try, tries
 from tipbench.fleet.plan import FleetPlan, file_bytes
 from tipbench.fleet.slurm import SlurmJob
-from tipbench.records.fields import MalformedRecord, converted
-from tipbench.records.json_line import parsed, written
+from tipbench.records.fields import MalformedRecord, convert
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.store import RUN_FILES
 
 NODES, RESULTS, END, ENDED = "nodes", "results", "end.json", "ended.txt"
@@ -68,7 +68,7 @@ def end_of(folder: Path, node: str) -> End | None:
     """How it ended; None where it has not, or where that cannot be read: then it is measured again, and a run that is
     complete says so at once."""
     try:
-        return converted(parsed(file_bytes(folder_of(folder, node) / END)), End)
+        return convert(parse_line(file_bytes(folder_of(folder, node) / END)), End)
     except (OSError, ValueError, MalformedRecord):
         return None
 
@@ -76,7 +76,7 @@ def end_of(folder: Path, node: str) -> End | None:
 def keep_end(folder: Path, node: str, end: End) -> None:
     """Written last. Raises OSError."""
     fields = {"code": end.code, "message": end.message, "refused": end.refused, "job": end.job}
-    _put(folder_of(folder, node) / END, written(fields))
+    _put(folder_of(folder, node) / END, dump_line(fields))
 
 
 def _put(file: Path, content: bytes) -> None:
@@ -142,7 +142,7 @@ def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> 
     return Measured(node, "stopped", age + printed)
 
 
-def in_flight(kind: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
+def jobs_in_flight(kind: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
     return [job for job in jobs if job.kind == kind]
 
 
@@ -155,10 +155,10 @@ def job_name(folder: Path, plan: FleetPlan, kind: str = "") -> str:
 def nodes_missing(plan: FleetPlan, kind: str, nodes: dict[str, Measured], jobs: Sequence[SlurmJob]) -> int:
     """How many nodes of a kind are wanted, less those that are done or in flight."""
     done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
-    return max(0, plan.kind[kind].want - done - len(in_flight(kind, jobs)))
+    return max(0, plan.kind[kind].want - done - len(jobs_in_flight(kind, jobs)))
 
 
-def to_try(plan: FleetPlan, kind: str, nodes: dict[str, Measured]) -> list[str]:
+def nodes_to_try(plan: FleetPlan, kind: str, nodes: dict[str, Measured]) -> list[str]:
     """Nodes of a kind on which nothing is done, in flight or failed."""
     return [node for node in plan.kind[kind].nodes if node not in nodes or nodes[node].state == "stopped"]
 
@@ -173,7 +173,7 @@ def obstacle(folder: Path, plan: FleetPlan, kind: str, nodes: dict[str, Measured
             f"then remove their folders in {NODES}, and {LOGS}"
         )
     queue = {job.id for job in jobs}
-    vanished = sum(of == kind and job not in queue for job, of in submitted(folder).items())
+    vanished = sum(of == kind and job not in queue for job, of in submitted_jobs(folder).items())
     if vanished >= TRIES and not states:
         return (
             f"{vanished} jobs are gone and left nothing, not even a log: is {folder} on a file system that the nodes "
@@ -182,7 +182,7 @@ def obstacle(folder: Path, plan: FleetPlan, kind: str, nodes: dict[str, Measured
     return ""
 
 
-def submitted(folder: Path) -> dict[str, str]:
+def submitted_jobs(folder: Path) -> dict[str, str]:
     """The kind of each job that was submitted, by its id."""
     try:
         lines = file_bytes(folder / SUBMITTED).decode(errors="replace").splitlines()

@@ -44,7 +44,7 @@ class GivenCommand(GivenStep):
                 raise BadJob(f"it left with exit code {process.returncode}{': ' if last_line else ''}{last_line}")
 
 
-def typed() -> GivenCommand:
+def job_of_command() -> GivenCommand:
     """The job of the command in COMMAND_TYPED: the function that builds it, like the one in a person's own file."""
     folder, *command = json.loads(os.environ[COMMAND_TYPED])
     return GivenCommand(command, folder)

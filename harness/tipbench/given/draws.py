@@ -111,12 +111,12 @@ class _Items(Dataset[Any]):
 
     def __getitem__(self, number: int) -> Any:
         self.last = number
-        with seeded(number, self.generators):
+        with seed_draws(number, self.generators):
             return self.data[number]
 
 
 def _collated(items: _Items, collate: Callable[[list[Any]], Any], batch: list[Any]) -> Any:
-    with seeded(items.last, items.generators):
+    with seed_draws(items.last, items.generators):
         return collate(batch)
 
 
@@ -125,7 +125,7 @@ def generators_used(job: Job) -> tuple[str, ...]:
     if job.data is None or isinstance(job.data, IterableDataset):
         return ()
     collate = job.loading.get("collate_fn") or default_collate
-    with seeded(0, tuple(GENERATORS)):
+    with seed_draws(0, tuple(GENERATORS)):
         before = {name: generator.position() for name, generator in GENERATORS.items()}
         try:
             collate([job.data[0], job.data[0]])
@@ -135,7 +135,7 @@ def generators_used(job: Job) -> tuple[str, ...]:
 
 
 @contextmanager
-def seeded(seed: int, generators: Sequence[str]) -> Iterator[None]:
+def seed_draws(seed: int, generators: Sequence[str]) -> Iterator[None]:
     """Seed the named GENERATORS; what they drew before goes on afterwards."""
     before = [GENERATORS[name].get() for name in generators]
     for name in generators:

@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import torch
 
-from tipbench.given.draws import GENERATORS, draw_alike, seeded, shuffle_alike
+from tipbench.given.draws import GENERATORS, draw_alike, seed_draws, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import WITH_MODEL
 from tipbench.given.target import function
-from tipbench.records.fields import converted
+from tipbench.records.fields import convert
 from tipbench.suite.files import BENCHMARKS, load_module, set_guides_aside
-from tipbench.tip.job import Job, MacroPair, in_fp64
+from tipbench.tip.job import Job, MacroPair, convert_to_fp64
 from tipbench.tip.mechanism import Counting, Mechanism, stays
 from tipbench.tip.pair import TOGETHER, Claim, Equal, Pair, Step, Tip
-from tipbench.tip.process import marked
+from tipbench.tip.process import mark_builder
 from tipbench.tip.way import Way, settings_of_ways
 
 WAY_SEPARATOR = "/"
@@ -86,7 +86,7 @@ OWN_TIPS = {AS_IT_IS: ITSELF, TOGETHER: replace(ITSELF, id=TOGETHER, title="Tips
 
 def module_of(file: Path) -> ModuleType:
     """What a file of pairs would be if it were one in Python: a TIP, and the pair. Raises MalformedRecord."""
-    spec = converted(json.loads(file.read_text()), GivenPair)
+    spec = convert(json.loads(file.read_text()), GivenPair)
     module = ModuleType(file.stem)
     tip = OWN_TIPS.get(spec.tip) or the_tip(spec.tip, spec.kind)
     about = {"__module__": module.__name__, "__doc__": spec.title, "mechanism": tip.mechanism}
@@ -122,7 +122,7 @@ class _Given(Pair):
 
     def built(self) -> Job | GivenStep:
         """A fresh job. What its file draws while it is imported, once in a process, shifts no draw of any side."""
-        with seeded(0, list(GENERATORS)):
+        with seed_draws(0, list(GENERATORS)):
             build = function(self.spec.target)
         return job_of(build())
 
@@ -173,7 +173,7 @@ def _constant_result(step: Step) -> torch.Tensor:
     return torch.ones(1)
 
 
-def followed(target: str, names: Sequence[str]) -> Job | GivenStep:
+def follow_ways(target: str, names: Sequence[str]) -> Job | GivenStep:
     """The job of FILE:NAME following the named ways, for a program that runs it further: their switches stay on.
 
     Process settings are not applied; they must be in place before the process starts.
@@ -193,14 +193,14 @@ _lasting_switches = ExitStack()
 
 
 def all_in_fp64(job: Job) -> None:
-    in_fp64(job)
+    convert_to_fp64(job)
     if isinstance(job, GivenJob):
         job.convert_targets = job.convert
 
 
 def _builder(ways: Sequence[Way], among: Sequence[Way], has_job: bool) -> Callable[[_Given], Step]:
     around = [way.around for way in ways if way.around and not has_job]
-    mark = marked(
+    mark = mark_builder(
         further_variant=True,
         settings=settings_of_ways(ways, among),
         switch=partial(_all_switches, [*(way.switch for way in ways), *around]),

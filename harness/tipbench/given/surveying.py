@@ -29,7 +29,7 @@ from tipbench.given.loop import GivenJob
 from tipbench.given.pair import all_in_fp64
 from tipbench.given.survey import Device, JobForm, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
-from tipbench.given.tried import with_ways
+from tipbench.given.tried import add_ways
 from tipbench.machine.activity import Usage
 from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
@@ -134,7 +134,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     unlike = _unlike(first_s, step_s, UNLIKE) if isinstance(job, GivenCommand) else []
     basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)
     if outputs is None:
-        return with_ways(basis, job, until)
+        return add_ways(basis, job, until)
 
     def results_of(other: Job | GivenStep) -> Outputs | None:
         return calling("its step", lambda: _run(other.step))[0]  # type: ignore[no-any-return]
@@ -148,7 +148,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
-        return with_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job, until)
+        return add_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job, until)
     assert isinstance(other, Job)
     _expect_epochs(name, other, calling)
     data, first_s = other.data, _loading_s(other)
@@ -182,7 +182,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
         "not_run": getattr(job, "not_run", ""),
         "not_compared": sorted(getattr(job, "not_compared", ())),
     }
-    return with_ways(Survey(**{**vars(basis), **details}), job, until, built)
+    return add_ways(Survey(**{**vars(basis), **details}), job, until, built)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import CONTROL, TOGETHER, to_write_untried
+from tipbench.tip.pair import CONTROL, TOGETHER, code_to_try
 from tipbench.tip.wording import plural, seconds
 
 WORTH_TRYING, MUCH = 0.03, 0.3
@@ -30,7 +30,7 @@ FAULT_S, MAPPED = 0.5e-6, 0.1
 """Seconds that the kernel may take to map in a page, and the share of a step from which on that is much."""
 
 
-def with_ways(
+def add_ways(
     survey: Survey, job: Job | GivenStep, until: float = math.inf, built: Callable[[], Any] | None = None
 ) -> Survey:
     """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
@@ -66,7 +66,7 @@ def with_ways(
             )
         pairs = pair_classes(module)
         if any(survey.device in pair.devices for pair in pairs) and not hasattr(module, "ON_ANY_JOB"):
-            survey.by_hand.append((tip.id, tip.title, to_write_untried(tip, pairs)))
+            survey.by_hand.append((tip.id, tip.title, code_to_try(tip, pairs)))
     return survey
 
 

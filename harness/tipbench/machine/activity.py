@@ -84,7 +84,7 @@ def _own_s() -> float:
     return taken
 
 
-def occupied(sample_s: float = 1.0) -> str:
+def describe_load(sample_s: float = 1.0) -> str:
     """`other programs keep 1.0 of 2 cores busy (python)`; empty on a machine that is not busy."""
     before = Usage.now()
     names = watch(sample_s)

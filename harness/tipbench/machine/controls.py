@@ -88,7 +88,7 @@ def read_by_torch() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if is_foreign(name) and PLAIN.fullmatch(value)}
 
 
-def of_the_shell() -> dict[str, str]:
+def foreign_variables() -> dict[str, str]:
     """The foreign ones of the caller's variables: a part of the job where that is a person's own."""
     return {name: value for name, value in callers().items() if is_foreign(name)}
 
@@ -99,7 +99,7 @@ def environment(controlled: Mapping[str, str], settings: ProcessSettings) -> dic
     With no controls (`--bare`) the caller's variables are left alone. Ranks share the machine's threads:
     all of them for each rank would measure how they wait for one another.
     """
-    env = cleaned() if controlled else callers()
+    env = clean_environment() if controlled else callers()
     env.update((name, value) for name, value in controlled.items() if name not in settings.without)
     if settings.ranks > 1 and "OMP_NUM_THREADS" in controlled and "OMP_NUM_THREADS" not in settings.without:
         env["OMP_NUM_THREADS"] = str(max(1, int(controlled["OMP_NUM_THREADS"]) // settings.ranks))
@@ -117,7 +117,7 @@ def is_foreign(name: str) -> bool:
     return name not in NEEDED and name.startswith(FOREIGN)
 
 
-def cleaned() -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
     """The caller's variables without the foreign ones: torch then shows its own defaults."""
     return {name: value for name, value in callers().items() if not is_foreign(name)}
 

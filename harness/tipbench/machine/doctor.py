@@ -66,7 +66,7 @@ def report(stream: TextIO | None = None) -> int:
     described, torch_facts = describe.describe(), ask_torch()
     missed = missing_findings(described, torch_facts)
     # Last: importing torch, above, is work of our own, which has ended by now.
-    disturbing = disturbances(described, activity.occupied(), psutil.virtual_memory().available)
+    disturbing = disturbances(described, activity.describe_load(), psutil.virtual_memory().available)
     for line in lines(described, torch_facts, missed, disturbing):
         print(line, file=stream or sys.stdout)
     return int(any(finding.blocks for finding in missed))
@@ -186,7 +186,7 @@ def _shared_memory(root: Path) -> list[Finding]:
 
 
 def disturbances(described: Mapping[str, Any], occupied: str, free_bytes: int) -> list[Finding]:
-    """What makes measurements noisier right now. occupied: `activity.occupied()`."""
+    """What makes measurements noisier right now. occupied: `activity.describe_load()`."""
     findings = []
     if occupied:
         findings.append(Finding("other work", occupied, "end what else is running, or wait"))

@@ -93,6 +93,6 @@ WORDS = (
 """Words of the kernel and the C library that these fields hold. `publish` lets through what stands in this room."""
 
 
-def of_part(part: FieldPart, fields: Mapping[str, Field]) -> list[str]:
+def fields_of_part(part: FieldPart, fields: Mapping[str, Field]) -> list[str]:
     """Names of the fields of a part, in the table's order."""
     return [name for name, field in fields.items() if field.part == part]

@@ -103,7 +103,7 @@ def _libraries(name: str, root: Path) -> Iterator[Path]:
             yield from filter(_fits, sorted(folder.glob(pattern)))
 
 
-def with_path(prefix: Sequence[str]) -> list[str]:
+def find_programs(prefix: Sequence[str]) -> list[str]:
     """Words to put before a command; numactl by its path, as one that was fetched is not on the PATH."""
     numactl = find("numactl") if prefix and prefix[0] == "numactl" else None
     return [str(numactl), *prefix[1:]] if numactl else list(prefix)

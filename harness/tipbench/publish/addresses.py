@@ -31,7 +31,7 @@ class Addresses:
         return self.file(address) if FILE.fullmatch(address) else address
 
 
-def readdressed(markdown: str, addresses: Addresses) -> str:
+def rewrite_addresses(markdown: str, addresses: Addresses) -> str:
     """The Markdown with the addresses of a wiki."""
 
     def changed(link: re.Match[str]) -> str:

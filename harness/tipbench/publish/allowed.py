@@ -22,7 +22,7 @@ from tipbench.publish.forms import compiler_form, hardware_name, number, version
 from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice
-from tipbench.suite.source import of_suite, sides
+from tipbench.suite.source import sides, suite_source
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -54,7 +54,7 @@ class Allowed:
     reference: bool = False
 
 
-def allowed(run: Run, notices: Sequence[Notice] = ()) -> Allowed:
+def redact(run: Run, notices: Sequence[Notice] = ()) -> Allowed:
     """What may be published of a run."""
     records = [(record.name, _record(record)) for record in run.records]
     withheld = [name for name, record in records if record is None]
@@ -120,7 +120,7 @@ def _record(record: Record) -> Record | None:
         job=info.job if is_own(info.job.removeprefix(f"{info.tip['id']}.")) else "",
         needs=(),
         variants=tuple(replace(side, settings=_ranks(side.settings), needs=()) for side in public.info.variants),
-        code=info.code if info.code == sides(of_suite(info.file), info.pair) else {},
+        code=info.code if info.code == sides(suite_source(info.file), info.pair) else {},
     )
     return replace(public, info=about)
 

@@ -11,7 +11,7 @@ from tipbench.compare.comparison import Comparison
 from tipbench.compare.inputs import LEAST_RUNS, MOST_RUNS
 from tipbench.compare.stored import StoredRun
 from tipbench.publish import pages
-from tipbench.publish.allowed import Allowed, allowed
+from tipbench.publish.allowed import Allowed, redact
 from tipbench.publish.send import plan, preview, send
 from tipbench.publish.target import open_wiki, parse
 from tipbench.publish.wiki import Conflict, Page, WikiError
@@ -52,7 +52,7 @@ def begin(options: PublishOptions) -> int:
         )
     runs = _runs(options.files)
     wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
-    of_runs = [page for run in runs for page in pages.of_run(run)]
+    of_runs = [page for run in runs for page in pages.pages_of_run(run)]
     to_send = [*of_runs, *_comparison(runs)]
     if options.dry_run:
         changes = plan(wiki, to_send)
@@ -109,7 +109,7 @@ def _read(file: Path) -> Allowed:
 
 def _allowed(file: Path, run: Run, notices: Sequence[store.Notice]) -> Allowed:
     """What may be published of the run in this file, with what tells here of which machine it is."""
-    return replace(allowed(run, notices), folder=file.absolute().parent, reference=is_reference(file))
+    return replace(redact(run, notices), folder=file.absolute().parent, reference=is_reference(file))
 
 
 def _comparison(runs: Sequence[Allowed]) -> list[Page]:
@@ -119,7 +119,7 @@ def _comparison(runs: Sequence[Allowed]) -> list[Page]:
         return []
     stored = tuple(map(_as_stored, newest))
     notices = tuple(notice for each in stored for notice in each.notices)
-    return [pages.of_comparison(Comparison(stored, notices))]
+    return [pages.page_of_comparison(Comparison(stored, notices))]
 
 
 def _as_stored(publication: Allowed) -> StoredRun:

@@ -109,7 +109,7 @@ class Confluence:
 
     def _send(self, path: str, method: str, place: str, **more: Any) -> Any:
         """What Confluence answers."""
-        with web.explained(f"page {_title(path)} on {self._url}"):
+        with web.explain_errors(f"page {_title(path)} on {self._url}"):
             answer = self._client.request(method, place, advanced_mode=True, **more)
             answer.raise_for_status()
             return answer.json()

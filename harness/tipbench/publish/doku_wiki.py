@@ -71,7 +71,7 @@ class DokuWiki:
     def _call(self, path: str, method: str, *arguments: Any) -> Any:
         """What the wiki answers; None for a page that is not there."""
         where = f"page {_id(path)} on {self._url}" if path else self._url
-        with web.explained(where):
+        with web.explain_errors(where):
             answer = self._session.post(
                 f"{self._url}lib/exe/xmlrpc.php",
                 data=xmlrpc.client.dumps(arguments, method).encode(),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tipbench.publish.addresses import Addresses, readdressed
+from tipbench.publish.addresses import Addresses, rewrite_addresses
 from tipbench.publish.wiki import MARK, SUMMARY, Conflict, Page, WikiError
 from tipbench.tip.wording import plain
 
@@ -89,7 +89,7 @@ class GitWiki:
 
     def render(self, page: Page) -> str:
         kind = self._flavour
-        return readdressed(
+        return rewrite_addresses(
             page.text,
             Addresses(
                 lambda path, anchor: f"{kind.root}{kind.name(path)}{anchor and '#'}{anchor}",

@@ -6,7 +6,7 @@ import re
 
 import pypandoc
 
-from tipbench.publish.addresses import Addresses, readdressed
+from tipbench.publish.addresses import Addresses, rewrite_addresses
 from tipbench.publish.wiki import WikiError
 from tipbench.tip.wording import plain
 
@@ -16,7 +16,7 @@ MARKDOWN = "commonmark-raw_html+pipe_tables+gfm_auto_identifiers"
 def wiki_markup(markdown: str, kind: str, addresses: Addresses) -> str:
     """kind: "mediawiki" or "dokuwiki"."""
     # pandoc makes a macro of a block in a language, which a MediaWiki need not have.
-    text = re.sub(r"^(`{3,})\w+$", r"\1", readdressed(markdown, addresses), flags=re.M)
+    text = re.sub(r"^(`{3,})\w+$", r"\1", rewrite_addresses(markdown, addresses), flags=re.M)
     try:
         made = str(pypandoc.convert_text(text, kind, format=MARKDOWN, extra_args=["--wrap=none"]))
     except (OSError, RuntimeError) as error:

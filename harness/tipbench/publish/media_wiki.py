@@ -110,7 +110,7 @@ class MediaWiki:
     def _explained(self, path: str = "") -> Iterator[None]:
         where = f"page {path} on {self._url}" if path else self._url
         try:
-            with web.explained(where):
+            with web.explain_errors(where):
                 yield
             return
         except errors.LoginError as error:

@@ -17,7 +17,7 @@ CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
 """Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
 
 
-def of_run(publication: Allowed) -> list[Page]:
+def pages_of_run(publication: Allowed) -> list[Page]:
     """The evidence of all tips in one page, then the answers, which link it."""
     from tipbench.report.figures.drawing import save
 
@@ -30,7 +30,7 @@ def of_run(publication: Allowed) -> list[Page]:
     return [_page(evidence, below, evidence, figures), _page(path, made.front, evidence, figures)]
 
 
-def of_comparison(comparison: Comparison) -> Page:
+def page_of_comparison(comparison: Comparison) -> Page:
     return Page(f"{ROOT_PAGE}/Comparison", compare.markdown(comparison))
 
 

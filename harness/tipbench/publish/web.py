@@ -45,7 +45,7 @@ def session(login: Login) -> requests.Session:
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
+def explain_errors(where: str) -> Iterator[None]:
     """Errors of requests hold addresses and headers: none is chained to what is raised instead."""
     try:
         yield

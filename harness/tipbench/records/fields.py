@@ -117,7 +117,7 @@ class MalformedRecord(ValueError):
     """Stored data lacks a field or holds one of the wrong type; the message names it."""
 
 
-def converted(data: Any, kind: type[T], where: str = "") -> T:
+def convert(data: Any, kind: type[T], where: str = "") -> T:
     """`data` as a `kind`. Raises MalformedRecord where a field is missing or has another type.
 
     where: path of `data` within the record, for the message.
@@ -129,8 +129,8 @@ def converted(data: Any, kind: type[T], where: str = "") -> T:
 
 
 def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:
-    """As `converted`; raises MalformedRecord also for a field that `kind` lacks, since it would be dropped silently."""
-    value = converted(data, kind, where)
+    """As `convert`; raises MalformedRecord also for a field that `kind` lacks, since it would be dropped silently."""
+    value = convert(data, kind, where)
     for place, name in _unknown(data, msgspec.to_builtins(value), where):
         raise MalformedRecord(f"{place}: the field {name!r} is not known".removeprefix(": "))
     return value

@@ -14,7 +14,7 @@ CHECKSUM = "crc32"
 """The last field of each line: `zlib.crc32` of the line without this field. Runs until November 2026 have none."""
 
 
-def parsed(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, Any]:
     """The object in a line, without its checksum. Raises ValueError where the line is no JSON, or was changed after it
     was written."""
     line = line.strip()
@@ -27,7 +27,7 @@ def parsed(line: bytes) -> dict[str, Any]:
     return data
 
 
-def written(data: Mapping[str, Any]) -> bytes:
+def dump_line(data: Mapping[str, Any]) -> bytes:
     """The line with its checksum and newline. Raises TypeError, ValueError or RecursionError for what JSON cannot hold;
     half of a surrogate pair, which a file's name may hold, becomes a question mark."""
     text = json.dumps(_finite(data), allow_nan=False, separators=(",", ":"), default=str, ensure_ascii=False)

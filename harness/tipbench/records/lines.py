@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tipbench.records.fields import MalformedRecord, Number, Positive, converted
+from tipbench.records.fields import MalformedRecord, Number, Positive, convert
 from tipbench.records.record import Launch, Record, VariantRecord, check_launch, check_variants
 
 PairKey = tuple[str, str]
@@ -170,7 +170,7 @@ class LinesOfRun:
 
     def add(self, data: Mapping[str, Any]) -> str:
         """Add a parsed line. Returns what is to be said of it. Raises MalformedRecord for one that cannot be used."""
-        line: AnyLine = converted(data, AnyLine)  # type: ignore[arg-type]
+        line: AnyLine = convert(data, AnyLine)  # type: ignore[arg-type]
         if line.run != self.run:
             raise MalformedRecord(f"it is of another run than {self.run[:8]}")
         if isinstance(line, SessionLine):

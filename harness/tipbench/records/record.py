@@ -17,7 +17,7 @@ from tipbench.records.fields import (
     Seconds,
     StoredTip,
     Whole,
-    converted,
+    convert,
 )
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -121,7 +121,7 @@ class PairInfo(_Explained):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PairInfo:
         """Raises MalformedRecord."""
-        return converted(data, cls)
+        return convert(data, cls)
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Launch:
         return (slice(start, start + length) for start in range(0, len(self.variant), length))
 
 
-def beside(records: Iterable[Record]) -> list[float]:
+def cores_of_others(records: Iterable[Record]) -> list[float]:
     """`Launch.others` of each launch for which it is known."""
     return [launch.others for record in records for launch in record.launches if launch.others >= 0]
 
@@ -251,13 +251,13 @@ class Record(_Explained):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """Raises MalformedRecord."""
-        record = converted(data, cls)
+        record = convert(data, cls)
         record.check()
         return record
 
     def check(self) -> None:
         """Check the fields that are plain JSON. Raises MalformedRecord."""
-        converted(self.info.tip, StoredTip, "info.tip")
+        convert(self.info.tip, StoredTip, "info.tip")
         check_variants(self.variants)
         for launch in self.launches:
             check_launch(launch, self.info)
@@ -266,8 +266,8 @@ class Record(_Explained):
 def check_variants(variants: Mapping[str, VariantRecord]) -> None:
     """Raise MalformedRecord for a field of another type."""
     for name, variant in variants.items():
-        converted(variant.mechanism, MechanismFields, f"variants.{name}.mechanism")
-        converted(variant.equal, Equality, f"variants.{name}.equal")
+        convert(variant.mechanism, MechanismFields, f"variants.{name}.mechanism")
+        convert(variant.equal, Equality, f"variants.{name}.equal")
 
 
 def check_launch(launch: Launch, of: PairInfo) -> None:

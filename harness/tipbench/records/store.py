@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tipbench.errors import UserError
-from tipbench.records.fields import Header, MalformedRecord, converted
-from tipbench.records.json_line import parsed, written
+from tipbench.records.fields import Header, MalformedRecord, convert
+from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.lines import LinesOfRun, PairKey, StoredPair, new_lines
 from tipbench.records.record import Record, Run
 from tipbench.tip.reason import printable
@@ -118,7 +118,7 @@ class Writer:
 
     def _put(self, lines: Sequence[Mapping[str, Any]], what: str) -> None:
         try:
-            content = b"".join(map(written, lines))
+            content = b"".join(map(dump_line, lines))
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{what} cannot be stored in {self.path}: {error}; pairs that are safe there: {self.saved}", exit_code=1
@@ -164,7 +164,7 @@ def create(folder: Path, run: Run) -> Writer:
     path = folder / folder_name(run.machine) / f"{file_name(run)}.jsonl"
     header = {"schema": SCHEMA, **{name: getattr(run, name) for name in HEADER}}
     try:
-        line = written(header)
+        line = dump_line(header)
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"the header of {path} cannot be stored: {error}") from error
     try:
@@ -237,7 +237,7 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
 
 def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
     try:
-        with opened(path) as file:
+        with open_results(path) as file:
             lines = file.read().split(b"\n")
     except OSError as error:
         raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
@@ -249,7 +249,7 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
     remarks: dict[str, list[int]] = {}  # text -> lines
     for number, line in enumerate(lines[1:], 2):
         try:
-            text = of_run.add(parsed(line))
+            text = of_run.add(parse_line(line))
         except ValueError as error:  # MalformedRecord is one
             text = f"not used: {error}"
         if text:
@@ -274,7 +274,7 @@ def _more(numbers: Sequence[int]) -> str:
 def header(path: Path) -> Run:
     """The run in a results file, without reading its records. Raises StoreError as `read` does."""
     try:
-        with opened(path) as file:
+        with open_results(path) as file:
             line = file.readline()
     except OSError as error:
         raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
@@ -283,7 +283,7 @@ def header(path: Path) -> Run:
     return _header(path, line[:-1])
 
 
-def opened(path: Path) -> BinaryIO:
+def open_results(path: Path) -> BinaryIO:
     """Open for reading. Raises OSError, and StoreError for a FIFO or a device, which may never end."""
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a folder raises OSError
         raise UnusableFile(path, " cannot be read: not a regular file")
@@ -293,14 +293,14 @@ def opened(path: Path) -> BinaryIO:
 def _header(path: Path, line: bytes) -> Run:
     advice = "restore the file, or delete it and run again"
     try:
-        data = parsed(line)
+        data = parse_line(line)
     except ValueError as error:
         raise UnusableFile(path, f", line 1: the header is {error}; {advice}") from error
     if (schema := data.get("schema")) != SCHEMA:
         remedy = "update tipbench, or convert an older file in its repository with: python -m tests.convert_runs FILE"
         raise UnusableFile(path, f", line 1: schema {schema!r}; this version of tipbench reads {SCHEMA}: {remedy}")
     try:
-        converted(data, Header)
+        convert(data, Header)
     except MalformedRecord as error:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
     fields = {name: data[name] for name in HEADER if name in data}

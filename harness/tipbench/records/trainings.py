@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tipbench.records.fields import MalformedRecord, Number, Positive, Whole, converted
+from tipbench.records.fields import MalformedRecord, Number, Positive, Whole, convert
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def read_trainings(table: Path) -> dict[str, dict[str, Trainings]]:
     stored = tomllib.loads(table.read_text())
     of_all = {"seeds": stored.get("seeds"), "counted": str(stored.get("counted")), "table": table.name}
     tables = {name: value for name, value in stored.items() if isinstance(value, dict)}
-    pairs = converted(tables, dict[str, dict[str, dict[str, Any]]], table.name)
+    pairs = convert(tables, dict[str, dict[str, dict[str, Any]]], table.name)
     return {
         pair: {side: _trainings({**fields, **of_all}, f"{table.name}: {pair}.{side}") for side, fields in sides.items()}
         for pair, sides in pairs.items()
@@ -58,9 +58,9 @@ def read_trainings(table: Path) -> dict[str, dict[str, Trainings]]:
 
 
 def _trainings(fields: dict[str, Any], where: str) -> Trainings:
-    scores = converted(fields.get("scores"), tuple[float, ...], f"{where}.scores")
+    scores = convert(fields.get("scores"), tuple[float, ...], f"{where}.scores")
     fields["scores"] = [score if math.isfinite(score) else None for score in scores]
-    trainings = converted(fields, Trainings, where)
+    trainings = convert(fields, Trainings, where)
     columns = trainings.steps, trainings.reached, trainings.scores
     if len(trainings.seeds) < 2 or any(len(column) != len(trainings.seeds) for column in columns):
         raise MalformedRecord(f"{where}: one of each number is expected for each of two or more seeds")

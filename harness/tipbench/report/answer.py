@@ -34,7 +34,7 @@ from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import MEMORY_KINDS, Key, Result
-from tipbench.report.ways import WayEffect, lead_of, named, ways_of
+from tipbench.report.ways import WayEffect, lead_of, name_ways, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
 from tipbench.tip.wording import job_words, seconds, size
 
@@ -119,7 +119,7 @@ def answers(rows: Sequence[Result]) -> list[Answer]:
     return _with_rivals([answer for answer in _all_answers(rows) if answer.tip != TOGETHER])
 
 
-def together(rows: Sequence[Result]) -> dict[str, str]:
+def combined_gains(rows: Sequence[Result]) -> dict[str, str]:
     """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job."""
     made = [answer for answer in _all_answers(rows) if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
     return {answer.workload: _of_members(answer) for answer in made}
@@ -209,7 +209,7 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
         kind=kind,
         answer="",
         when=when,
-        named=named(kind, lead, ways),
+        named=name_ways(kind, lead, ways),
         do=lead.do if kind in ACTS else "",
         against=lead.against,
         price=lead.price,

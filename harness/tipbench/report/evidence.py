@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, meets_claim
-from tipbench.report.trained import in_full
+from tipbench.report.trained import describe_trainings
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import equal_work, percent, size, value
 
@@ -35,7 +35,7 @@ def evidence_lines(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[
         *_broken_promise(rows, kinds),
         *_each(rows, "Equal work", lambda row: {"": equal_work(row.equal)}),
         *_each(rows, "Mechanism", _mechanism),
-        *_each(rows, "Trainings", lambda row: {"": in_full(row)}),
+        *_each(rows, "Trainings", lambda row: {"": describe_trainings(row)}),
         *_each(rows, "Share of this machine's limit", _limit_shares),
         *_each(rows, "GPU", lambda row: {"": _gpu(row)}),
         *_each(rows, "Reason", lambda row: {row.verdict: reason(row)}),

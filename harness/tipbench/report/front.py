@@ -135,7 +135,7 @@ class Front:
 
 
 def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]) -> Front:
-    """together: as `answer.together` has it. address: of a tip's page."""
+    """together: as `answer.combined_gains` has it. address: of a tip's page."""
     of_tip: dict[str, list[Answer]] = {}
     for answer in made:
         of_tip.setdefault(answer.tip, []).append(answer)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tipbench.machine.controls import HEAP, HEAP_BEFORE, controls_heap
-from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, of_part
+from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, fields_of_part
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
 from tipbench.tip.wording import size
@@ -60,7 +60,7 @@ class Difference:
     right: Any
 
     def __str__(self) -> str:
-        left, right = shown(self.field, self.left), shown(self.field, self.right)
+        left, right = format_value(self.field, self.left), format_value(self.field, self.right)
         return f"{self.field} {left}" if left == right else f"{self.field} {left} / {right}"
 
 
@@ -137,7 +137,7 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "bare"), bool(run.options.get("bare"))
     yield ("suite", "nodes"), run.options.get("nnodes", 1)  # of runs until November 2026, whose ranks several shared
     for part in PARTS:
-        for field in of_part(part, MACHINE_FIELDS):
+        for field in fields_of_part(part, MACHINE_FIELDS):
             yield (part, field), run.machine.get(field, NOT_RECORDED)
     yield from _cards(run.machine)
     kept = controls_heap(run.controls, str(run.machine.get("libc")))
@@ -154,7 +154,7 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
 
 def hardware(run: Run) -> str:
     """The hardware in few words, for a legend."""
-    words = [shown("cpu", run.machine.get("cpu", NOT_RECORDED))]
+    words = [format_value("cpu", run.machine.get("cpu", NOT_RECORDED))]
     cores, memory = run.machine.get("cores"), run.machine.get("memory_bytes")
     words += [f"{cores} cores"] if isinstance(cores, int) else []
     words += [size(memory)] if isinstance(memory, int) else []
@@ -168,7 +168,7 @@ def is_unknown(value: Any) -> bool:
     return any(map(is_unknown, value)) if isinstance(value, list) else isinstance(value, str) and value in UNKNOWN
 
 
-def shown(field: str, value: Any) -> str:
+def format_value(field: str, value: Any) -> str:
     """A field's value as a person reads it. field: its name, after `CARD` where it is one of the cards."""
     fields, name = (CARD_FIELDS, field.removeprefix(CARD)) if field.startswith(CARD) else (MACHINE_FIELDS, field)
     return _in_bytes(value) if name in fields and fields[name].in_bytes else as_text(value)
@@ -189,7 +189,7 @@ def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
         return
     yield ("hardware", "gpus"), len(cards)
     for part in PARTS if cards else ():
-        for field in of_part(part, CARD_FIELDS):
+        for field in fields_of_part(part, CARD_FIELDS):
             yield (part, f"{CARD}{field}"), [_get(card, field) for card in cards]
 
 

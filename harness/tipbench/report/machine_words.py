@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tipbench.machine.proc import DENIED, UNAVAILABLE
-from tipbench.report.grade import shown
+from tipbench.report.grade import format_value
 from tipbench.tip.wording import plural, size
 
 _UNKNOWN = (UNAVAILABLE, DENIED)
@@ -45,7 +45,7 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
         "Hardware": [
             machine.get("cpu"),
             plural(cores, "core") if isinstance(cores, int) else None,
-            shown("caches", caches) if isinstance(caches, Mapping) and caches else None,
+            format_value("caches", caches) if isinstance(caches, Mapping) and caches else None,
             f"{size(memory)} of memory" if isinstance(memory, int) else None,
             *_gpus(machine),
         ],
@@ -61,4 +61,4 @@ def brief_lines(machine: Mapping[str, Any]) -> list[str]:
 
 def field_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(field, value) of everything that is recorded of the machine."""
-    return [(name, shown(name, recorded)) for name, recorded in machine.items()]
+    return [(name, format_value(name, recorded)) for name, recorded in machine.items()]

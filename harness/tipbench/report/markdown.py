@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from tipbench.report.answer_kinds import INFERENCE, SEVERAL
-from tipbench.suite.loops import in_loop
+from tipbench.suite.loops import loop_diff
 from tipbench.tip import wording
 
 TEMPLATES = Path(__file__).parent / "pages"
@@ -134,7 +134,7 @@ def how(do: str, workload: str) -> Markup:
     """
     several = "accumulation" if "no_sync" in do else "training" if "init_process_group" in do else "ddp"
     loop = {INFERENCE: "inference", SEVERAL: several}.get(workload, "training")
-    diff = in_loop(do, loop)
+    diff = loop_diff(do, loop)
     return fence(diff, "diff") if diff else fence(do, "python")
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
-from tipbench.report.trained import trained
+from tipbench.report.trained import training_effect
 from tipbench.tip.pair import Claim
-from tipbench.verdict.pooling import LEAST_PROBABILITY, TIMES, Spread, State, pooled, state
+from tipbench.verdict.pooling import LEAST_PROBABILITY, TIMES, Spread, State, pool_runs, state
 from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import better_score, product
@@ -58,7 +58,7 @@ class Effect:
 
     @cached_property
     def mean(self) -> Mean | None:
-        return pooled(self.means, self.measure.spread) if self.means else None
+        return pool_runs(self.means, self.measure.spread) if self.means else None
 
     @property
     def is_sure(self) -> bool:
@@ -86,7 +86,7 @@ def effects(rows: Sequence[Result]) -> dict[Key, Effect]:
         means = row.sessions if measure.of is _time and row.sessions else [mean for mean in [measure.of(row)] if mean]
         if means and row.claim == Claim.SOONER_AT_TARGET:
             steps = _steps(row)
-            means = [product(pooled(means, TIMES), steps)] if steps else []
+            means = [product(pool_runs(means, TIMES), steps)] if steps else []
         made[row.key] = Effect(row, tuple(means), measure)
     return made
 
@@ -120,7 +120,7 @@ def _reading(before: float, after: float) -> Mean:
 
 
 def _steps(result: Result) -> Mean | None:
-    trainings = trained(result)
+    trainings = training_effect(result)
     return None if trainings is None else trainings.fewer
 
 

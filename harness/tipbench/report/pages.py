@@ -21,7 +21,7 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
-from tipbench.report.answer import answers, together
+from tipbench.report.answer import answers, combined_gains
 from tipbench.report.evidence import evidence_lines, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
@@ -98,7 +98,7 @@ def pages(
         "run.md.j2",
         title=title,
         run=of_run,
-        front=front(made, together(rows), lambda tip: address(names[tip])),
+        front=front(made, combined_gains(rows), lambda tip: address(names[tip])),
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         folder=layout.below,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tipbench.report.result import MEMORY_MARGIN, Result
-from tipbench.report.trained import price_in_score, trained
+from tipbench.report.trained import price_in_score, training_effect
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
@@ -31,7 +31,7 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     parts += dict.fromkeys(
         f"{price_in_score(counted)}{'' if result in jobs else f' in {result.pair}'}"
         for result in trainings
-        if (counted := trained(result)) and price_in_score(counted)
+        if (counted := training_effect(result)) and price_in_score(counted)
     )
     status = jobs[0].status
     parts += [status] if status not in ("", "current") and not status.startswith("default now") else []

@@ -23,7 +23,7 @@ from tipbench.report.result import JOULES, LIMIT_PAIRS, READINGS, Result, Share,
 from tipbench.suite.files import BENCHMARKS, file_text
 from tipbench.suite.source import sides
 from tipbench.tip.pair import CONTROL
-from tipbench.tip.reason import in_words, remedies
+from tipbench.tip.reason import reasons_text, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
 from tipbench.verdict.statistics import Mean
@@ -135,7 +135,7 @@ def _result(
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
         job_profile=record.launches[0].card if record.launches else {},
         reasons=judgement.reasons,
-        reason=in_words(judgement.reasons),
+        reason=reasons_text(judgement.reasons),
         remedy=remedies(judgement.reasons),
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tipbench.records import store
 from tipbench.report.result import JOULES, LIMIT_PAIRS, MEMORY, READINGS, Result
 from tipbench.report.results import results
-from tipbench.report.trained import TrainingEffect, trained
+from tipbench.report.trained import TrainingEffect, training_effect
 from tipbench.tip.wording import equal_work, value
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _reading(side: int, name: str, result: Result) -> float | None:
 
 def _trained(of: Callable[[TrainingEffect], Any], result: Result) -> Any:
     """A property of what whole trainings came to; None in rows without any."""
-    trainings = trained(result)
+    trainings = training_effect(result)
     return None if trainings is None else of(trainings)
 
 

@@ -63,7 +63,7 @@ class TrainingEffect:
         return self.baseline.reached > 0 and self.variant.reached > 0
 
 
-def trained(result: Result) -> TrainingEffect | None:
+def training_effect(result: Result) -> TrainingEffect | None:
     """None if no trainings were counted."""
     if result.trainings is None:
         return None
@@ -99,7 +99,7 @@ def _side(trainings: Trainings) -> Side:
     )
 
 
-def in_short(trainings: TrainingEffect) -> str:
+def steps_text(trainings: TrainingEffect) -> str:
     """`812 -> 420 steps`, or how many reach the target where some do not."""
     sides = trainings.baseline, trainings.variant
     reached = " -> ".join(f"{side.reached} of {side.trainings}" for side in sides)
@@ -110,11 +110,11 @@ def in_short(trainings: TrainingEffect) -> str:
     return f"{steps}, those of failures counted; {reached} trainings reach the target" if failures else steps
 
 
-def in_ratio(trainings: TrainingEffect, fewer: Mean | None = None) -> str:
+def step_ratio_text(trainings: TrainingEffect, fewer: Mean | None = None) -> str:
     """`812 -> 420 steps, 1.93x [1.7, 2.2]`; fewer: of several runs, in place of this one's."""
     if not trainings.both_reach:
-        return in_short(trainings)
-    steps, _, failures = in_short(trainings).partition(", ")
+        return steps_text(trainings)
+    steps, _, failures = steps_text(trainings).partition(", ")
     return f"{steps} to the target, {_factor(fewer or trainings.fewer)}{f', {failures}' if failures else ''}"
 
 
@@ -123,21 +123,21 @@ def _factor(fewer: Mean) -> str:
     return ratio(math.exp(fewer.mean), math.exp(low), math.exp(high))
 
 
-def in_full(row: Result) -> str:
+def describe_trainings(row: Result) -> str:
     """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
-    trainings = trained(row)
+    trainings = training_effect(row)
     if trainings is None:
         return ""
     sides = trainings.baseline, trainings.variant
     steps = (row.step_s, row.variant_step_s)
     words = [
-        f"a score of {value(trainings.target)} is the target: {in_short(trainings)}",
+        f"a score of {value(trainings.target)} is the target: {steps_text(trainings)}",
         f"{trainings.baseline.trainings} trainings of each side, counted on {trainings.counted}, not on this machine "
         f"({trainings.table})",
     ]
     if trainings.both_reach:
         words.append(f"timed steps to the target, baseline over variant: {_factor(trainings.fewer)}")
-    words.append(in_scores(trainings))
+    words.append(score_text(trainings))
     rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
     if len(rates) == len(sides):
         words.append(f"samples a second {' -> '.join(rates)}")
@@ -151,7 +151,7 @@ def in_full(row: Result) -> str:
     return "; ".join(words)
 
 
-def in_scores(trainings: TrainingEffect) -> str:
+def score_text(trainings: TrainingEffect) -> str:
     """`mean score after training worse: 0.976 -> 0.971 (higher is better), a change between -0.0082 and -0.0013`."""
     scores = f"{_score(trainings.baseline)} -> {_score(trainings.variant)}"
     scores += f" ({'lower' if trainings.lower_is_better else 'higher'} is better)"
@@ -171,11 +171,11 @@ def price_in_score(trainings: TrainingEffect) -> str:
         before is not None and after is not None and before != after and (after < before) == trainings.lower_is_better
     )
     if trainings.change is None:
-        return "" if better else in_scores(trainings)
+        return "" if better else score_text(trainings)
     low, high = trainings.change.interval()
     if better and (low > 0 or high < 0):
         return ""
-    return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else in_scores(trainings)
+    return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else score_text(trainings)
 
 
 def _steps(side: Side) -> str:

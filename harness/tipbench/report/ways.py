@@ -12,7 +12,7 @@ from tipbench.report.gain import Gain, gain_of
 from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
-from tipbench.tip.pair import to_write
+from tipbench.tip.pair import code_to_write
 
 JOB_AS_IT_IS = "the job as it is"
 """What a gain was measured against where nothing else is named."""
@@ -71,7 +71,7 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> WayEffect:
         is_headline=first.is_headline,
         kind=kind,
         bound=bound,
-        do=to_write(first.do, first.ways, first.variant, first.is_headline),
+        do=code_to_write(first.do, first.ways, first.variant, first.is_headline),
         is_way=first.is_headline or first.ways.get(first.variant, "-") != "",
         against=_against(results),
         price=price(results, [*results, *(alone if first.is_headline else ())]),
@@ -133,7 +133,7 @@ def _is_better(way: WayEffect, other: WayEffect) -> bool:
     return len(ends) == len(couples) and statistics.fmean(low - high for low, high in ends) > 0
 
 
-def named(kind: str, lead: WayEffect, ways: Sequence[WayEffect]) -> str:
+def name_ways(kind: str, lead: WayEffect, ways: Sequence[WayEffect]) -> str:
     """What of several ways the answer is about, from a colon on; empty where that is the tip as the guide words it."""
     if kind not in ACTS or len(ways) == 1:
         return ""

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tipbench.errors import UserError
-from tipbench.machine.controls import HEAP, cleaned
+from tipbench.machine.controls import HEAP, clean_environment
 from tipbench.machine.orphans import run_module
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
@@ -83,7 +83,7 @@ def discover(
     """
     files = data_files(folder) if of_data else pair_files(folder)
     broken: list[Record] = []
-    env = cleaned() | HEAP | dict(of_the_shell)
+    env = clean_environment() | HEAP | dict(of_the_shell)
     with Scratch() as scratch, writing_to(scratch):
         while True:
             answers, output, ending = _describe(folder, files, device, size, scratch, env)

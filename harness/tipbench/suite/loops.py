@@ -28,7 +28,7 @@ OF_A_JOB = {"model", "optimizer", "loader", "criterion", "data", "arguments", "d
 IMPORTED = {"torch", "nn", "F", "DataLoader"}
 
 
-def in_loop(text: str, name: str) -> str:
+def loop_diff(text: str, name: str) -> str:
     """The text as a diff of the loop of that name, or of the line that starts a job; empty for what fits neither, such
     as code of a model."""
     try:

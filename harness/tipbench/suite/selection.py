@@ -42,7 +42,7 @@ def select(
     return [info for info in pairs if not names or info.name in chosen or info.tip["id"] in chosen]
 
 
-def with_controls(chosen: Sequence[PairInfo], controls: Sequence[PairInfo], whole: bool) -> list[PairInfo]:
+def add_controls(chosen: Sequence[PairInfo], controls: Sequence[PairInfo], whole: bool) -> list[PairInfo]:
     """The chosen pairs after the A/A controls: all of them in a whole run, else the first alone.
 
     Every run carries a control, because the noise floor belongs to the run and not to the machine.

@@ -42,12 +42,12 @@ class Code:
         return textwrap.dedent("\n".join(self.lines[first - 1 : self.node.end_lineno]))
 
 
-def of_suite(file: str) -> str:
+def suite_source(file: str) -> str:
     """The text of a file of this suite as it is installed."""
     return text_of(BENCHMARKS.parent / file)
 
 
-def sides(text: str, pair: str, read: Read = of_suite) -> dict[str, str]:
+def sides(text: str, pair: str, read: Read = suite_source) -> dict[str, str]:
     """The code of each side by the method that builds it ("baseline", "optimized", further variants), with what only
     that side uses of its file; by `SHARED` what all of them use.
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tipbench.tip.counts import flops
 from tipbench.tip.pair import Pair, Step
-from tipbench.tip.process import marked
+from tipbench.tip.process import mark_builder
 
 
 class Job:
@@ -125,7 +125,7 @@ class MacroPair(Pair):
             if name in ("apply", "untuned"):
                 setattr(cls, name, staticmethod(change))
             else:
-                mark = marked(**getattr(change, "__dict__", {}), further_variant=True)
+                mark = mark_builder(**getattr(change, "__dict__", {}), further_variant=True)
                 setattr(cls, name, mark(lambda pair, change=change: pair.applied(change)))
 
     def job(self) -> Job:
@@ -149,14 +149,14 @@ class MacroPair(Pair):
         return self.applied(type(self).apply)
 
     def reference(self) -> Step:
-        return self.applied(in_fp64)
+        return self.applied(convert_to_fp64)
 
     def work(self) -> Mapping[str, int]:
         """The operations of the job as it is; {} if the pair defines its own `baseline`."""
         return {"flops": flops(self.step_of(self.job()))} if type(self).baseline is MacroPair.baseline else {}
 
 
-def in_fp64(job: Job) -> None:
+def convert_to_fp64(job: Job) -> None:
     """Make the job compute in double precision, floating-point inputs included."""
     job.model.double()
     job.convert_inputs(lambda inputs: inputs.double() if inputs.is_floating_point() else inputs)

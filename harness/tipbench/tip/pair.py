@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tipbench.tip.mechanism import Mechanism
-from tipbench.tip.process import Builder, ProcessSettings, marked
+from tipbench.tip.process import Builder, ProcessSettings, mark_builder
 from tipbench.tip.sizes import S, Sizes
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def anywhere(device: str) -> bool:
     return True
 
 
-def on_cpu(device: str) -> bool:
+def is_cpu(device: str) -> bool:
     return device == "cpu"
 
 
@@ -161,7 +161,7 @@ class Variant:
 
 def variant(builder: Builder) -> Builder:
     """Mark a method as a further variant: a second way to follow the tip."""
-    return marked(further_variant=True)(builder)
+    return mark_builder(further_variant=True)(builder)
 
 
 def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
@@ -174,12 +174,12 @@ def sweep(**points: Iterable[Any]) -> Callable[[Builder], Builder]:
     if len(points) != 1:
         raise TypeError("sweep takes exactly one name, such as num_workers=(1, 2, 4)")
     ((name, values),) = points.items()
-    return marked(sweep=(name, tuple(dict.fromkeys(values))))
+    return mark_builder(sweep=(name, tuple(dict.fromkeys(values))))
 
 
 def requires(*needs: Need) -> Callable[[Builder], Builder]:
     """Skip only this variant, with the reason, if a need is not met."""
-    return marked(needs=needs)
+    return mark_builder(needs=needs)
 
 
 def no_mechanism() -> Mechanism:
@@ -283,7 +283,7 @@ def headline_variant(pair: type[Pair]) -> str:
     return "" if value is inspect.Parameter.empty else f"{swept}={value}"
 
 
-def to_write(do: str, ways: Mapping[str, str], variant: str, is_headline: bool) -> str:
+def code_to_write(do: str, ways: Mapping[str, str], variant: str, is_headline: bool) -> str:
     """What a reader writes to have a variant, the value of a sweep filled in; empty if nothing is shown for it.
 
     do, ways: of the tip. is_headline: whether the tip's answer is about the variant.
@@ -294,7 +294,7 @@ def to_write(do: str, ways: Mapping[str, str], variant: str, is_headline: bool) 
     return (do if is_headline else further).replace(place, value)
 
 
-def to_write_untried(tip: Tip, pairs: Iterable[type[Pair]]) -> str:
+def code_to_try(tip: Tip, pairs: Iterable[type[Pair]]) -> str:
     """What a reader writes who tries the tip himself: with `...` for the value of a sweep. pairs: of the tip."""
     text = tip.do
     for name in {name for pair in pairs for variant in variants(pair) for name in variant.arguments}:

@@ -45,7 +45,7 @@ class ProcessSettings:
         )
 
 
-def marked(**marks: Any) -> Callable[[Builder], Builder]:
+def mark_builder(**marks: Any) -> Callable[[Builder], Builder]:
     """Give a builder what `tipbench.tip.pair.variants` reads of it."""
 
     def mark(builder: Builder) -> Builder:
@@ -73,11 +73,11 @@ def process_settings(
     def mark(builder: Builder) -> Builder:
         own = builder.__name__ * own_process
         settings = ProcessSettings(tuple(sorted((env or {}).items())), without, preload, prefix, ranks, own)
-        return marked(settings=settings)(builder)
+        return mark_builder(settings=settings)(builder)
 
     return mark
 
 
 def within(switch: Callable[[], AbstractContextManager[Any]]) -> Callable[[Builder], Builder]:
     """Enter `switch()` before each block of this variant and leave it after, both outside the clock."""
-    return marked(switch=switch)
+    return mark_builder(switch=switch)

@@ -87,7 +87,7 @@ def printable(text: str) -> str:
 
 
 class _Words(string.Formatter):
-    """`{count:GPU}` is "1 GPU" or "2 GPUs", `{effect:change}` as `in_percent` has it. A field that is missing, or of
+    """`{count:GPU}` is "1 GPU" or "2 GPUs", `{effect:change}` by `percent_change`. A field that is missing, or of
     another type, never raises: records of other versions are read too."""
 
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -97,7 +97,7 @@ class _Words(string.Formatter):
         if format_spec[:1].isupper():
             return f"{value} {format_spec}{'s' * (value != 1)}"
         try:
-            return in_percent(value) if format_spec == "change" else format(value, format_spec)
+            return percent_change(value) if format_spec == "change" else format(value, format_spec)
         except (TypeError, ValueError, OverflowError):  # "nan", for what JSON has no number for; beyond any float
             return str(value)
 
@@ -109,7 +109,7 @@ def _names(text: str) -> set[str]:
     return {name for _, name, _, _ in _WORDS.parse(text) if name}
 
 
-def in_percent(effect: float) -> str:
+def percent_change(effect: float) -> str:
     """`5 % faster`, `0.4 % slower`. effect: ln t_baseline - ln t_variant."""
     percent = 100 * math.expm1(abs(effect))
     return f"{percent:.{0 if percent >= 2 else 1}f} % {'faster' if effect > 0 else 'slower'}"
@@ -270,7 +270,7 @@ SENTENCES: Mapping[str, Sentence] = {
 }
 
 
-def in_words(reasons: Sequence[Reason]) -> str:
+def reasons_text(reasons: Sequence[Reason]) -> str:
     """The sentences of reasons, each after its kind of failure."""
     sentences = (f"{reason.kind}: {reason.text}" if reason.kind else reason.text for reason in reasons)
     return "; ".join(filter(None, sentences))

@@ -18,7 +18,7 @@ from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.mechanism import Mechanism
 from tipbench.tip.needs import Need, available_cores, library
 from tipbench.tip.pair import Pair, Step
-from tipbench.tip.process import ProcessSettings, marked
+from tipbench.tip.process import ProcessSettings, mark_builder
 
 SHORT_EPOCH = 64
 """Batches: starting workers took 0.1 to 0.5 s, which is felt in an epoch of a few steps alone."""
@@ -107,7 +107,7 @@ class SettingsPair(Pair):
         shared = {need.text for need in cls.needs}
         for name, way in ({"baseline": Way()} | {way.name or "optimized": way for way in ways} if ways else {}).items():
             needs = tuple(need for need in way.all_needs if need.text not in shared)
-            mark = marked(further_variant=True, settings=settings_of_ways([way], ways), needs=needs)
+            mark = mark_builder(further_variant=True, settings=settings_of_ways([way], ways), needs=needs)
             setattr(cls, name, mark(lambda pair: pair.build()))
 
     def build(self) -> Step:
@@ -119,13 +119,13 @@ def that_trains(job: Job) -> str:
     return "" if job.optimizer is not None else "the job has no optimizer: it runs its model forward only"
 
 
-def with_convolutions(job: Job | None) -> str:
+def needs_convolutions(job: Job | None) -> str:
     kinds = (nn.Conv2d, nn.ConvTranspose2d)
     convolves = job is None or any(isinstance(module, kinds) for module in job.model.modules())
     return "" if convolves else "the model has no two-dimensional convolutions"
 
 
-def with_repeated_blocks(job: Job) -> str:
+def needs_repeated_blocks(job: Job) -> str:
     return "" if repeated_blocks(job.model) else "the model has no list of blocks of one class"
 
 

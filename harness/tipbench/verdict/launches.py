@@ -24,7 +24,7 @@ _BUSY = 0.2
 for a core" in harness/decisions.md."""
 
 
-def disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
+def is_disturbed(launch: Launch, blocks: slice, cores: int) -> bool:
     """The quarantine rule, fixed beforehand: throttled at all, or more than STEAL_SHARE stolen.
 
     A single stolen tick (10 ms) is the counter's resolution and says nothing about a 40 ms round,
@@ -67,18 +67,18 @@ def launch_effect(launch: Launch, variant: str, cores: int) -> tuple[LaunchEffec
     launch that is judged by stretches it is that of their second halves, when queues hold what they hold later on.
     """
     if launch.by_stretch:
-        sides = [settled(launch.stretches[name]) for name in ("baseline", variant)]
+        sides = [settled_blocks(launch.stretches[name]) for name in ("baseline", variant)]
         error = math.hypot(*(error_of_trimmed([math.log(seconds) for seconds in side]) for side in sides))
         return LaunchEffect(math.log(trimmed_mean(sides[0]) / trimmed_mean(sides[1])), error), 0
     rounds = zip(round_effects(launch, variant), launch.round_slices(), strict=True)
-    undisturbed = [effect for effect, blocks in rounds if not disturbed(launch, blocks, cores)]
+    undisturbed = [effect for effect, blocks in rounds if not is_disturbed(launch, blocks, cores)]
     quarantined = launch.rounds - len(undisturbed)
     if len(undisturbed) <= quarantined:
         return None, quarantined
     return LaunchEffect(trimmed_mean(undisturbed), error_of_trimmed(undisturbed)), quarantined
 
 
-def settled(stretch: Sequence[float]) -> Sequence[float]:
+def settled_blocks(stretch: Sequence[float]) -> Sequence[float]:
     """The blocks of the second half of a stretch (s); as blocks of loaders come in lumps, their trimmed mean counts."""
     return stretch[len(stretch) // 2 :]
 

@@ -58,7 +58,7 @@ class State:
 OPEN = State("open")
 
 
-def pooled(runs: Sequence[Mean], spread: Spread) -> Mean:
+def pool_runs(runs: Sequence[Mean], spread: Spread) -> Mean:
     """One mean of the same effect in several runs of one machine. Raises ValueError if there are none.
 
     The variance between runs is `spread`, worth PRIOR_FREEDOM, and what the runs show themselves; each run then
@@ -104,10 +104,10 @@ def state(
     """
     current = OPEN
     for count in range(1, len(runs) + 1):
-        current = _next(current, pooled(runs[:count], spread), margin, bounds)
+        current = _next(current, pool_runs(runs[:count], spread), margin, bounds)
     if current != OPEN or not runs:
         return current
-    mean = pooled(runs, spread)
+    mean = pool_runs(runs, spread)
     likely = (State("within", bound) for bound in wide)
     return next((bounded for bounded in likely if _probability(bounded, mean, margin) >= LEAST_PROBABILITY), OPEN)
 

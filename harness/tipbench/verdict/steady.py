@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from tipbench.records.record import Launch
 from tipbench.tip.reason import Reason
-from tipbench.verdict.launches import settled
+from tipbench.verdict.launches import settled_blocks
 from tipbench.verdict.statistics import student, trimmed_mean
 
 LIMIT = math.log(1.1)
@@ -32,7 +32,7 @@ def growth(launch: Launch, variant: str) -> float | None:
     if stretch is None or launch.by_stretch:
         return None
     usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
-    return math.log(trimmed_mean(settled(stretch)) / usual)
+    return math.log(trimmed_mean(settled_blocks(stretch)) / usual)
 
 
 def growths(launches: Sequence[Launch], variant: str) -> list[float]:

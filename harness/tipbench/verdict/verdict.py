@@ -136,7 +136,7 @@ def _is_small_job(judgement: Judgement) -> bool:
     return low > -JOB_BOUND and high < JOB_BOUND
 
 
-def undecided(record: Record, rules: Rules, cores: int) -> dict[str, float]:
+def launches_to_decide(record: Record, rules: Rules, cores: int) -> dict[str, float]:
     """By variant whose verdict further launches may still change, the launches that this is expected to take.
 
     Only these go on: a sweep's clear points need not be timed again for the sake of its close ones.

@@ -155,7 +155,7 @@ def mechanism_count(guard: Guard, variant: str, seed: int) -> Any:
     return answer
 
 
-def engaged(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
+def check_engagement(guard: Guard, baseline: Any, optimized: Any) -> dict[str, Any]:
     """Whether two counts show that the tip takes effect: {"engaged", "what"}; "engaged" is None where a count is
     unseen. Raises Failed."""
     mechanism = guard.call("step-raised", "mechanism", lambda: guard.pair().mechanism)

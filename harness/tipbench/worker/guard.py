@@ -137,7 +137,7 @@ class Guard:
 
     def expect_unchanged(self, who: str, code: str) -> None:
         """Raise Failed if a switch is not as it was before the pair's file was imported."""
-        if moved := switches.moved(self._switches, switches.read()):
+        if moved := switches.describe_changes(self._switches, switches.read()):
             raise Failed(code, f"{who} changed and left changed: {moved}")
 
     def check_output(self, doing: str) -> None:

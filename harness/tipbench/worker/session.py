@@ -151,8 +151,8 @@ class Session:
         return self.guard.call("step-raised", "the job", lambda: what(job, step))
 
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
-        """Whether two counts show that the tip takes effect; answers `checks.engaged`."""
-        return checks.engaged(self.guard, baseline, optimized)
+        """Whether two counts show that the tip takes effect; answers `checks.check_engagement`."""
+        return checks.check_engagement(self.guard, baseline, optimized)
 
     def results(self, variant: str, seeds: list[int], file: str = "") -> None:
         """Compute and keep the variant's results from fresh inputs; the reference's only once. file: where rank 0 also

@@ -145,7 +145,7 @@ def _value(reader: Callable[[], Any]) -> Any:
         return "unknown"
 
 
-def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """What differs, such as "torch.get_num_threads(): 2 -> 1"; empty where nothing does.
 
     A switch that could not be read, before or after, is no difference.

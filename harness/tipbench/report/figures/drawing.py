@@ -106,7 +106,7 @@ def ratio_limits(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float,
     return low / room, high * room
 
 
-def shortened(text: str, longest: int = 60) -> str:
+def shorten(text: str, longest: int = 60) -> str:
     """Foreign text as one line of at most so many letters, without the two characters that XML forbids besides."""
     line = plain(text).translate({0xFFFE: "?", 0xFFFF: "?"})
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

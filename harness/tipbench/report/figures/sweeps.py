@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shortened
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shorten
 from tipbench.report.result import Result
 from tipbench.tip.pair import CONTROL
 
@@ -47,7 +47,7 @@ def drawings(results: Sequence[Result]) -> dict[str, list[Drawing]]:
 def _paint(title: str, curve: Curve) -> Figure:
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
-    axes.set_title(shortened(title, 80))
+    axes.set_title(shorten(title, 80))
     values = sorted(curve)
     speedups = [curve[value].speedup or 1.0 for value in values]
     lows = [curve[value].low or speedup for value, speedup in zip(values, speedups, strict=True)]
@@ -71,4 +71,4 @@ def _paint(title: str, curve: Curve) -> Figure:
 
 def _alt(title: str, curve: Curve) -> str:
     points = [f"{result.speedup:.3g}x with {value:g} ({result.verdict})" for value, result in sorted(curve.items())]
-    return f"Speedup of {shortened(title, 120)}: {', '.join(points)}."
+    return f"Speedup of {shorten(title, 120)}: {', '.join(points)}."

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import DEPENDS, DO_NOT, OPERATIONS, USE, USE_IF
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shortened
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shorten
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import job_words
 
@@ -59,8 +59,8 @@ def drawing(bars: Sequence[Bar]) -> list[Drawing]:
     if not bars:
         return []
     least, most = bars[0], bars[-1]
-    ends = f"{shortened(least.name)} {least.ratio:.3g}x" + (
-        f" to {shortened(most.name)} {most.ratio:.3g}x" if bars[1:] else ""
+    ends = f"{shorten(least.name)} {least.ratio:.3g}x" + (
+        f" to {shorten(most.name)} {most.ratio:.3g}x" if bars[1:] else ""
     )
     return [Drawing("jobs", f"What changes bring, time before over time after: {ends}.", lambda: _paint(bars))]
 
@@ -79,7 +79,7 @@ def _paint(bars: Sequence[Bar]) -> Figure:
             bar.ratio, place, xerr=[[bar.ratio - bar.low], [bar.high - bar.ratio]], fmt=mark, color=LIGHT[color],
             markersize=5, linewidth=1.4,
         )  # fmt: skip
-    panel.set_yticks(range(len(bars)), [shortened(bar.name) for bar in bars])
+    panel.set_yticks(range(len(bars)), [shorten(bar.name) for bar in bars])
     panel.set_ylim(-0.7, len(bars) - 0.3)
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)
