@@ -1,3 +1,3 @@
 """Asks for the pairs as pytest's items: `pytest benchmarks`."""
 
-from tipbench.pytest_plugin import *  # noqa: F403
+from tipbench.pytest_plugin import *

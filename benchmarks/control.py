@@ -9,7 +9,7 @@ process to the next), threads that wait for each other, many operations of a mic
 import torch
 from torch import nn
 
-from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, operations, process_settings, stays
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="control",

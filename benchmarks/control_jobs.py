@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.control import TIP
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Sizes, Step, as_it_is, falls, operations
+from tipbench.tip.words import *
 
 __all__ = ["TIP", "GPTTraining", "LessWork", "ResNetInference"]
 

@@ -8,7 +8,7 @@ shows the share of that rate which each of its sides reaches.
 import torch
 
 from benchmarks.control import TIP, _Control
-from tipbench.tip.words import Sizes, Step, flops
+from tipbench.tip.words import *
 
 __all__ = ["TIP", "Copy", "MatrixProduct"]
 

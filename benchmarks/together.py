@@ -16,20 +16,7 @@ from benchmarks.jobs.image_classification import RunResNet, TrainResNet
 from benchmarks.jobs.language_model import RunGPT, TrainGPT
 from benchmarks.modern.compile_modes import compile_model
 from benchmarks.modern.fused_optimizer import fused_optimizer
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Step,
-    Tip,
-    bfloat16,
-    changes,
-    compiler,
-    gpu,
-    low_precision_outputs,
-    operations,
-    torchvision,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="together",

@@ -28,20 +28,7 @@ import torch
 
 from benchmarks.jobs.image_classification import RunResNet, image_inference
 from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Mechanism,
-    SettingsPair,
-    Sizes,
-    Step,
-    Tip,
-    Unseen,
-    Way,
-    library_of,
-    page_faults,
-)
+from tipbench.tip.words import *
 
 LAUNCHER = "oversize_threshold:1,background_thread:true,metadata_thp:auto"
 """MALLOC_CONF as torch.backends.xeon.run_cpu sets it."""

@@ -22,21 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    all_reduces,
-    appears,
-    cores,
-    numa_nodes,
-    process_settings,
-    requires,
-    variant,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="cpu-ddp",

@@ -30,20 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.cpu.allocator import THRESHOLDS
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Mechanism,
-    Need,
-    Reason,
-    SettingsPair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    page_faults,
-)
+from tipbench.tip.words import *
 
 KERNELS = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

@@ -32,20 +32,7 @@ import torch
 from benchmarks.cpu.allocator import LAUNCHER, THRESHOLDS, allocator_in_use
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Mechanism,
-    Need,
-    Reason,
-    SettingsPair,
-    Step,
-    Tip,
-    Way,
-    available_cores,
-    cores,
-    library,
-    mapped_library,
-)
+from tipbench.tip.words import *
 
 CORES = psutil.cpu_count(logical=False) or available_cores()
 THREADS = {

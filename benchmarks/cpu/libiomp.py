@@ -23,18 +23,7 @@ import torch
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder
-from tipbench.tip.words import (
-    Claim,
-    Mechanism,
-    SettingsPair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    cores,
-    library,
-    mapped_library,
-)
+from tipbench.tip.words import *
 
 SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
 

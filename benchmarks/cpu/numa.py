@@ -22,18 +22,7 @@ import torch
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder
-from tipbench.tip.words import (
-    Claim,
-    Mechanism,
-    SettingsPair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    available_cores,
-    numa_nodes,
-    pages_by_node,
-)
+from tipbench.tip.words import *
 
 
 def policy_and_nodes(step: Step) -> str:

@@ -32,25 +32,7 @@ from torch.fx.experimental import optimization
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, image_inference
 from benchmarks.modern.frozen_weights import compile_frozen
-from tipbench.tip.words import (
-    COMPILED_GRAPH,
-    Claim,
-    Equal,
-    Job,
-    Need,
-    Pair,
-    Reason,
-    Sizes,
-    Step,
-    Tip,
-    appears,
-    bfloat16,
-    calls,
-    compiler,
-    requires,
-    sweep,
-    variant,
-)
+from tipbench.tip.words import *
 
 
 def partitions(step: Step) -> int:

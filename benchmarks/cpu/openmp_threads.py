@@ -31,24 +31,7 @@ import torch
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    Pair,
-    SettingsPair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    appears,
-    available_cores,
-    changes,
-    cores,
-    falls,
-    flops,
-    process_settings,
-    sweep,
-)
+from tipbench.tip.words import *
 
 CORES = available_cores()
 DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Sizes, Step, Tip, all_reduces, gpu, process_settings, rises
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="ddp-not-dp",

@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import GPT, TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, cores, falls, is_cpu, variant
+from tipbench.tip.words import *
 
 
 def ready_before_averaging(step: Step) -> int:

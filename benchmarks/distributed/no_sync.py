@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, all_reduces, cores, falls
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="no-sync",

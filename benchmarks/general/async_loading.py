@@ -30,27 +30,7 @@ from torch import nn
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles, TrainFromStorage
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    available_cores,
-    falls,
-    is_cpu,
-    loading_with_few_workers,
-    rises,
-    started_children,
-    sweep,
-    torchvision,
-    workers_started_anew,
-    working_children,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="async-loading",

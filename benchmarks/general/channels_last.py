@@ -16,22 +16,7 @@ from torch import nn
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, TrainResNet, image_inference
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    available_cores,
-    bfloat16,
-    falls,
-    flops,
-    needs_convolutions,
-    not_channels_last,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="channels-last",

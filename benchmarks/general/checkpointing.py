@@ -32,23 +32,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import Block, TrainGPT, heads_for
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    compiler,
-    falls,
-    gpu,
-    repeated_blocks,
-    requires,
-    saved_bytes,
-    torchvision,
-    within,
-)
+from tipbench.tip.words import *
 
 CHECKPOINT = (
     "from functools import partial\n"

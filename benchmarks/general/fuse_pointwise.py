@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT, language_model
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, compiler, falls, is_cpu, operations, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="fuse-pointwise",

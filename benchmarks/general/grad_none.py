@@ -24,7 +24,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, falls, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="grad-none",

@@ -30,7 +30,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import VOCABULARY
 from benchmarks.jobs.sequences import PADDING, LSTMReader, SourceLines, TransformerReader, line_vectors, padded, vectors
-from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, falls, over_modules, variant
+from tipbench.tip.words import *
 
 Batches = Callable[[list[int], int], list[list[int]]]
 """Makes batches, lists of the sequences' numbers: of the lengths of all sequences, and how many are in a batch."""

@@ -24,20 +24,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.images import PHOTOS
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    falls,
-    is_cpu,
-    over_modules,
-    torchvision,
-)
+from tipbench.tip.words import *
 
 
 def biases_taken_away(step: Step) -> int:

@@ -18,20 +18,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    anomaly_mode_on,
-    as_it_is,
-    falls,
-    stack_traces,
-    within,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="no-debug-apis",

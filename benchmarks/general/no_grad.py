@@ -18,7 +18,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet, image_classification
 from benchmarks.jobs.language_model import text_encoder
-from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, Way, autograd_nodes, falls, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="no-grad",

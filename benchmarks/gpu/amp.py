@@ -24,24 +24,7 @@ from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course
 from tipbench.tip.counting import count
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Training,
-    Way,
-    appears,
-    bfloat16,
-    flops,
-    gpu,
-    low_precision_outputs,
-    requires,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="amp",

@@ -20,18 +20,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    falls,
-    gpu,
-    synchronisations,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="avoid-sync",

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import GPT, TrainGPT
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, copies_to_device, falls, gpu
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="create-on-device",

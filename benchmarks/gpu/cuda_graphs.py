@@ -18,23 +18,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Mechanism,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    as_it_is,
-    compiler,
-    gpu,
-    launches,
-    that_trains,
-    variant,
-)
+from tipbench.tip.words import *
 
 
 def fewer_launches_or_not_compiled(baseline: dict[str, int], optimized: dict[str, int]) -> bool:

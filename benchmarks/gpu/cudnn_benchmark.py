@@ -20,22 +20,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet, image_classification
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    first_kernels,
-    gpu,
-    needs_convolutions,
-    process_settings,
-    rises,
-    torchvision,
-    within,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="cudnn-benchmark",

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.language_model import EPS, GPT, TrainGPT, language_model
-from tipbench.tip.words import Claim, Equal, Job, Mechanism, Pair, Sizes, Step, Tip, bfloat16, convert_to_fp64, gpu
+from tipbench.tip.words import *
 
 
 class ProductSizes(TorchDispatchMode):

@@ -16,24 +16,7 @@ the same. Pinning is slow itself: done in the loop, by the thread that trains, i
 import torch
 
 from benchmarks.jobs.image_classification import TrainFromFiles
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Mechanism,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    available_cores,
-    copies_to_device,
-    cores,
-    gpu,
-    loading_with_a_loader,
-    torchvision,
-    variant,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="pin-memory",

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.sequences import LSTMReader, SourceLines, line_vectors
-from tipbench.tip.words import Claim, Equal, Job, Mechanism, Pair, Sizes, Step, Tip, gpu, process_settings, variant
+from tipbench.tip.words import *
 
 
 def requests_and_reserved(step: Step) -> dict[str, int]:

@@ -24,25 +24,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    bfloat16,
-    flops,
-    gpu,
-    requires,
-    rises,
-    tensor_core_kernels,
-    tf32,
-    variant,
-    within,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="tensor-cores",

@@ -7,7 +7,7 @@ from torch import nn
 
 from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, OnTheCard, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
-from tipbench.tip.words import Equal, Job, MacroPair, Sizes, Step, available_cores, torchvision
+from tipbench.tip.words import *
 
 
 def image_classification(

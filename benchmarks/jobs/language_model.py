@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tipbench.tip.words import Job, MacroPair, Sizes
+from tipbench.tip.words import *
 
 VOCABULARY = 256
 """A token is a byte."""

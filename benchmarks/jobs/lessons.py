@@ -26,7 +26,7 @@ from torch.utils.data import default_collate
 from benchmarks.jobs.images import PHOTOS, photo
 from benchmarks.jobs.language_model import GPT, VOCABULARY, SourceText
 from benchmarks.jobs.tuning import Tuned, geometric
-from tipbench.tip.words import SET_ASIDE, Trained, Training, available_cores
+from tipbench.tip.words import *
 
 STEPS = 1500
 """Optimizer steps of a training, after which it is scored."""

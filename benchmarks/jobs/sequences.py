@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from benchmarks.jobs.language_model import EPS, GPT, VOCABULARY, Block, SourceText, heads_for
-from tipbench.tip.words import Job
+from tipbench.tip.words import *
 
 PADDING = 0
 """The byte that batches are filled up with; source text has none."""

@@ -31,19 +31,7 @@ from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunGPT
 from benchmarks.modern.changing_shapes import graphs_compiled
 from benchmarks.modern.frozen_weights import Perceptron
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    compiler,
-    falls,
-    operations,
-    torchvision,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="ahead-of-time",

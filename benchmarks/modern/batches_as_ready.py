@@ -28,7 +28,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from benchmarks.jobs.image_classification import RunSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.sequences import vectors
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, cores, falls, torchvision
+from tipbench.tip.words import *
 
 
 def batches_behind_a_slow_one(step: Step) -> int:

@@ -21,23 +21,7 @@ from torch import nn
 from benchmarks.gpu.tensor_cores import precision
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Need,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    amx,
-    appears,
-    bfloat16_kernels,
-    flops,
-    torchvision,
-    within,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="bfloat16-products",

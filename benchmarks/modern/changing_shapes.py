@@ -27,7 +27,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import Block
 from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
-from tipbench.tip.words import Claim, Job, MacroPair, Pair, Sizes, Step, Tip, compiler, falls, process_settings, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="changing-shapes",

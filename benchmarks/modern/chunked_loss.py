@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy, linear
 from torch.utils.checkpoint import checkpoint
 
 from benchmarks.jobs.language_model import GPT, TrainGPT, word_model
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, requires, torch_from, variant
+from tipbench.tip.words import *
 
 CHUNKS = 8
 """Of the further ways."""

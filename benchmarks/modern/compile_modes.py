@@ -22,23 +22,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet, image_classification
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    compiler,
-    falls,
-    gpu,
-    is_cpu,
-    operations,
-    requires,
-    torchvision,
-    variant,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="compile-modes",

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, compiler, falls, operations, that_trains
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="compiled-optimizer",

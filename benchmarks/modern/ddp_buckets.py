@@ -26,20 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    calls,
-    cores,
-    falls,
-    gpu,
-    requires,
-    torch_from,
-    variant,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="ddp-buckets",

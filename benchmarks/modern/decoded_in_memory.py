@@ -22,7 +22,7 @@ from torch import nn
 from benchmarks.jobs.image_classification import TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, decoded_pixels, jpeg_files
 from benchmarks.modern.transforms_v2 import tensor_transforms
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, falls, torchvision
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="decoded-in-memory",

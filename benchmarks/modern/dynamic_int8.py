@@ -32,25 +32,7 @@ from benchmarks.jobs.language_model import RunGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, STEPS, Course
 from benchmarks.modern.frozen_weights import Perceptron, compile_frozen, freeze
 from tipbench.tip.counting import count
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Trained,
-    Training,
-    Way,
-    appears,
-    compiler,
-    flops,
-    int8,
-    int8_kernels,
-    torch_from,
-    torchao,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="dynamic-int8",
@@ -78,7 +60,7 @@ TIP = Tip(
 )
 
 
-NEEDS = (compiler(), int8(), torchao(), torch_from(2, 15))
+INT8_NEEDS = (compiler(), int8(), torchao(), torch_from(2, 15))
 """torchao has not been tried with earlier versions of torch."""
 
 
@@ -107,7 +89,7 @@ def quantized(job: Job) -> None:
 
 class _Rounded(Pair):
     devices = ("cpu",)
-    needs = NEEDS
+    needs = INT8_NEEDS
     equal = Equal.LOSSY
     tolerance = 5e-2
 
@@ -166,7 +148,7 @@ class HeldOutLoss(Pair):
     """
 
     devices = ("cpu",)
-    needs = NEEDS
+    needs = INT8_NEEDS
     equal = Equal.TARGET
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
@@ -203,7 +185,7 @@ ON_ANY_JOB = (
         quantized_and_compiled,
         infers_with_linear_layers,
         switch=freezing,
-        needs=NEEDS,
+        needs=INT8_NEEDS,
         devices=("cpu",),
         changes_numbers=True,
     ),

@@ -25,21 +25,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Mechanism,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    calls,
-    compiler,
-    operations,
-    torchvision,
-    variant,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="frozen-weights",

@@ -19,7 +19,7 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, Way, cpu, falls, operations, requires, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="fused-optimizer",

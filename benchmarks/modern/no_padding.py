@@ -36,21 +36,7 @@ from torch.nn.utils.rnn import pad_sequence
 from benchmarks.general.length_bucketing import by_tokens, length_bucketing
 from benchmarks.jobs.language_model import GPT, TrainGPT, heads_for
 from benchmarks.jobs.sequences import PADDING, SourceLines, TransformerReader, line_bytes, line_vectors, vectors
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    appears,
-    calls,
-    falls,
-    gpu,
-    over_modules,
-    requires,
-)
+from tipbench.tip.words import *
 
 
 def rows(module: nn.Module, inputs: Any, output: Any) -> int:

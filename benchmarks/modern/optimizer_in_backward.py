@@ -22,7 +22,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls
+from tipbench.tip.words import *
 
 
 def gradients_at_once(step: Step) -> int:

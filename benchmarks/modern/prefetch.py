@@ -29,23 +29,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
 from benchmarks.jobs.images import JpegPhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    MacroPair,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    cores,
-    gpu,
-    loading_in_workers,
-    rises,
-    sweep,
-    torchvision,
-)
+from tipbench.tip.words import *
 
 
 def most_requested(step: Step) -> int:

@@ -30,7 +30,7 @@ from PIL import Image
 
 from benchmarks.jobs.image_classification import RunResNet, RunSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, decoded_pixels, enlarged, jpeg_files
-from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, falls, torchvision
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="reduced-decoding",

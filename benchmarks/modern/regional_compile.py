@@ -16,20 +16,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import Block, TrainGPT
-from tipbench.tip.words import (
-    Claim,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Way,
-    appears,
-    compiler,
-    falls,
-    needs_repeated_blocks,
-    repeated_blocks,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="regional-compile",

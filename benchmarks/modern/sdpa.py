@@ -19,7 +19,7 @@ from functools import partial
 import torch
 
 from benchmarks.jobs.language_model import GPT, RunGPT, TrainGPT, causal_attention, gpt_blocks
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, falls, flops, operations
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="sdpa",

@@ -30,7 +30,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, as_it_is, falls, flops, repeated_blocks
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="selective-checkpointing",

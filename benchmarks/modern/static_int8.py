@@ -29,23 +29,10 @@ from torch import nn
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.lessons import CLEAN_PHOTOS, Course
 from benchmarks.modern.compile_modes import Block
-from benchmarks.modern.dynamic_int8 import NEEDS, trained_before
+from benchmarks.modern.dynamic_int8 import INT8_NEEDS, trained_before
 from benchmarks.modern.frozen_weights import compile_frozen, freeze
 from tipbench.tip.counting import count
-from tipbench.tip.words import (
-    Claim,
-    Equal,
-    Job,
-    Pair,
-    Sizes,
-    Step,
-    Tip,
-    Training,
-    appears,
-    flops,
-    int8_kernels,
-    torchvision,
-)
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="static-int8",
@@ -108,7 +95,7 @@ class ConvolutionBlock(Pair):
     """A 3x3 convolution, batch normalisation and ReLU, forward only."""
 
     devices = ("cpu",)
-    needs = NEEDS
+    needs = INT8_NEEDS
     equal = Equal.LOSSY
     tolerance = 5e-2
     sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=1, channels=16, pixels=8))
@@ -146,7 +133,7 @@ class HeldOutError(Pair):
     """
 
     devices = ("cpu",)
-    needs = NEEDS
+    needs = INT8_NEEDS
     equal = Equal.TARGET
     sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
@@ -165,7 +152,7 @@ class ResNetInference(RunResNet, untuned=freeze, apply=quantize):
     """ResNet-18 run over JPEG files, loading included."""
 
     devices = ("cpu",)
-    needs = (*NEEDS, torchvision())
+    needs = (*INT8_NEEDS, torchvision())
     equal = Equal.LOSSY
     tolerance = 1e-1
 

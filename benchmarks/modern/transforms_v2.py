@@ -18,7 +18,7 @@ from PIL import Image
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
 from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos, jpeg_files
-from tipbench.tip.words import Claim, Job, Pair, Sizes, Step, Tip, calls, rises, torchvision
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="transforms-v2",

@@ -24,7 +24,7 @@ from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
-from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, Training, falls, forward_passes, sweep
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="batch-size",

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT
-from tipbench.tip.words import Claim, Job, Sizes, Tip, forward_passes, rises
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="grad-accumulation",

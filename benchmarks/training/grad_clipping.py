@@ -30,7 +30,7 @@ from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.jobs.lessons import CLEAN_PHOTOS_PLAIN, NEXT_BYTE_BY_LSTM, Course, Lesson, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
-from tipbench.tip.words import Claim, Equal, Job, Pair, Sizes, Step, Tip, Training, appears, calls, falls
+from tipbench.tip.words import *
 
 LOOKED_AT = 20
 """Optimizer steps."""

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, jpeg_files
-from tipbench.tip.words import Claim, Equal, Job, MacroPair, Pair, Sizes, Step, Tip, calls, falls, variant
+from tipbench.tip.words import *
 
 TIP = Tip(
     id="no-copies",

@@ -29,7 +29,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from benchmarks.jobs.lessons import CLEAN_PHOTOS, NEXT_BYTE, RATE, STEPS, Course, Schedule, constant, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
-from tipbench.tip.words import Claim, Equal, Mechanism, Pair, Sizes, Step, Tip, Training, variant
+from tipbench.tip.words import *
 
 LOOKED_AT = 20
 """Optimizer steps: every schedule here changes the rate within these."""

@@ -1,7 +1,4 @@
-"""All words a benchmark file is written in, so that it needs one import line:
-
-from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, falls, operations
-"""
+"""All words a benchmark file is written in, so that it needs one import line: `from tipbench.tip.words import *`."""
 
 # ruff: noqa: F403 - names are passed on here, and nothing else is done
 from tipbench.tip.counts import *
