@@ -707,9 +707,10 @@ def test_one_off_costs_are_measured_where_they_are_claimed_and_last_where_a_tip_
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_control_that_could_be_decided_waits_until_the_tips_have_their_answers(machine: FakeMachine) -> None:
+@pytest.mark.parametrize("of", [tip(CONTROL), tip("grad-none", status="default now (since torch 2.0)")])
+def test_what_no_answer_waits_for_waits_for_the_answers(machine: FakeMachine, of: dict[str, Any]) -> None:
     machine.step_s["optimized"], machine.spread = machine.step_s["baseline"], 0.1
-    control = info("Control", tip=tip(CONTROL), scale="macro")
+    control = info("Control", tip=of, scale="macro")
     others = [info(name, tip=tip(name.lower()), scale="macro") for name in ("First", "Second", "Third")]
     launches: dict[str, int] = {}
     waiting, then = {other.name for other in others}, 0

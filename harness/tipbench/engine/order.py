@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tipbench.engine.checks import failed_by_chance, measurable
 from tipbench.records.record import PairInfo, Record
 from tipbench.tip.guide import FOREMOST
-from tipbench.tip.pair import CONTROL, Claim
+from tipbench.tip.pair import CONTROL, DEFAULT_NOW, Claim
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, launches_to_decide
 
@@ -43,8 +43,10 @@ def answer_pairs(pairs: Sequence[PairInfo]) -> list[PairInfo]:
 
 def headline_variants(record: Record) -> list[str]:
     """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
-    best of a sweep; otherwise all. None of a control with OF_A_CONTROL launches: no answer waits for it."""
-    if record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL:
+    best of a sweep; otherwise all. None where no answer waits: of a control with OF_A_CONTROL launches, and of what is
+    the default now."""
+    is_default = record.info.tip.get("status", "").startswith(DEFAULT_NOW)
+    if is_default or (record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL):
         return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
     return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names

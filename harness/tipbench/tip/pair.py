@@ -134,6 +134,9 @@ class Tip:
 CONTROL = "control"
 """Id of the tip that is none: both sides are identical, or differ by what was planted."""
 
+DEFAULT_NOW = "default now"
+"""How the status of advice begins that torch follows by itself."""
+
 TOGETHER, WITHOUT = "together", "without_"
 """Id of what is no tip either: several followed together. Its further variants, named after WITHOUT, leave out one."""
 
