@@ -51,12 +51,15 @@ def test_a_terminal_shows_what_is_being_done_how_many_are_answered_and_the_time_
     progress = Progress(4, 600.0, stream)
     clock.now += 15.0
     progress.show("made-up.Second: launch")
-    assert shown(stream) == "[0/4, 9 min 45 s left] made-up.Second: launch"
+    assert shown(stream) == "[0/4, 9:45 left] made-up.Second: launch"
+    progress.answer("use it: Do so")
+    assert shown(stream) == "0:15 of 10:00  use it: Do so\n"
+    stream = progress.stream = Terminal()
     progress.done("made-up.Second: faster")
     assert shown(stream) == "[1/4] made-up.Second: faster\n", "the live line gives way"
     clock.now += 700.0
     progress.show("made-up.First: launch")
-    assert shown(stream).endswith("\n[1/4, 0 s left] made-up.First: launch"), "what was begun ends"
+    assert shown(stream).endswith("\n[1/4, 0:00 left] made-up.First: launch"), "what was begun ends"
 
 
 def test_without_a_budget_no_time_is_left_to_tell(clock: SimpleNamespace) -> None:

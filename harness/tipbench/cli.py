@@ -194,6 +194,9 @@ def _parser() -> argparse.ArgumentParser:
         "measured fails in NEW (failed)",
     )
 
+    text = "before --fail-if ends with 1: time once more what alarmed, into NEW's file, for so long at most"
+    command.add_argument("--confirm", type=_seconds, metavar="TIME", help=text)
+
     command = commands.add_parser(
         "publish",
         help="put runs and their comparison on a wiki; without FILE the newest under results/",
@@ -339,7 +342,17 @@ def _compare(options: argparse.Namespace) -> int:
     if not options.fail_if or options.out:
         for written in compare.show(comparison, options.format, options.out):
             print(written)
-    return compare.check_regression(comparison, options.fail_if) if options.fail_if else 0
+    code = compare.check_regression(comparison, options.fail_if) if options.fail_if else 0
+    if code != 1 or options.confirm is None:
+        return code
+    from tipbench.compare.gate import gate
+    from tipbench.engine import run
+
+    new = comparison.runs[1]
+    same = {name: value for name, value in new.run.options.items() if name in ("device", "size", "seed", "bare")}
+    names, results = gate(comparison).alarmed, new.file.parents[1]
+    run.measure_machine(run.Options(**same, names=names, results=results, budget_s=options.confirm))
+    return compare.check_regression(compare.read_comparison(options.runs, options.results), options.fail_if)
 
 
 def _publish(options: argparse.Namespace) -> int:

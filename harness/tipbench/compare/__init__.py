@@ -16,12 +16,10 @@ from tipbench.compare.page import markdown, title_of
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
 
-FORMATS = ("md", "html")
-
 NAME = "comparison"
 """Of the file written, without its ending."""
 
-__all__ = ["FORMATS", "CompareError", "Comparison", "check_regression", "markdown", "read_comparison", "render", "show"]
+__all__ = ["CompareError", "Comparison", "check_regression", "markdown", "read_comparison", "render", "show"]
 
 
 def show(comparison: Comparison, format: str, out: Path | None) -> list[Path]:
@@ -40,11 +38,8 @@ def put(content: str, format: str, out: Path | None) -> list[Path]:
 
 
 def render(comparison: Comparison, format: str) -> str:
-    """Raises KeyError for an unknown format."""
     if format == "md":
         return markdown(comparison)
-    if format != "html":
-        raise KeyError(format)
     from tipbench.report import html
 
     return html.render(markdown(comparison), title_of(comparison))

@@ -12,7 +12,6 @@ from tipbench.compare.stored import StoredRun
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer import Answer, answers
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
-from tipbench.report.measure import Effect, effects
 from tipbench.report.result import Key, Result
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, value
@@ -181,11 +180,6 @@ class Comparison:
     def answers(self) -> tuple[list[Answer], ...]:
         """By group, in their order: what the page of the run that represents the group says."""
         return tuple(answers(self.runs[group.representative].results) for group in self.groups)
-
-    @cached_property
-    def effects(self) -> tuple[dict[Key, Effect], ...]:
-        """By group, and by comparison: what its answers are made of."""
-        return tuple(effects(self.runs[group.representative].results) for group in self.groups)
 
     @cached_property
     def references(self) -> dict[Key, Result]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import NOT_COMPARABLE, ComparedMachine, Comparison
-from tipbench.compare.means import Heterogeneity, heterogeneity
+from tipbench.compare.means import p_of_equal
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
 from tipbench.report.result import Key
@@ -38,29 +38,21 @@ EFFECTS = {
     SMALL: LITTLE_ON_ALL,
     DEFAULT: NOTHING_TO_DO,
     UNCLEAR: UNSURE,
-    "gain": PAYS_ON_ALL,
-    "loss": COSTS_ON_ALL,
-    "within": LITTLE_ON_ALL,
-    "open": UNSURE,
 }
-"""What an answer, or the state of one job (`pooling.State`), says alone."""
+"""What an answer says alone."""
 
 
 @dataclass(frozen=True)
-class Consistency:
+class PairAcross:
     """One comparison across machines, or across runs where all are of one machine.
 
     Attributes:
-        is_measured: whether any of them did.
-        spread: None where fewer than two measured it.
+        p: that they differ by their errors alone; None where fewer than two measured it.
         differs: whether their means differ, with false discoveries held to 5 % over all comparisons tested.
-        word: one of CONSISTENCIES, of what the machines' answers count.
     """
 
-    is_measured: bool
-    spread: Heterogeneity | None
+    p: float | None
     differs: bool
-    word: str
 
 
 @dataclass(frozen=True)
@@ -111,6 +103,11 @@ class TipAcross:
         return [EFFECTS[answer.kind] for answer in self.answers if answer.counts]
 
     @property
+    def when(self) -> str:
+        """The condition of a first machine that has one."""
+        return next((each.answer.when for each in self.answers if each.answer and each.answer.when), "")
+
+    @property
     def is_decided(self) -> bool:
         """Whether two machines or more could tell."""
         return len(_sure(self.effects)) > 1
@@ -121,18 +118,12 @@ class TipAcross:
         return self.is_decided and len(set(_sure(self.effects))) == 1
 
 
-def consistencies(comparison: Comparison) -> dict[Key, Consistency]:
+def pairs_across(comparison: Comparison) -> dict[Key, PairAcross]:
     """One a comparison, the controls' included, in the order of `Comparison.references`."""
     means = {key: comparison.means(key) for key in comparison.references}
-    spreads = {key: heterogeneity(of_key) for key, of_key in means.items() if len(of_key) > 1}
-    discovered = discoveries([spread.p for spread in spreads.values()], FALSE_DISCOVERY_RATE)
-    differs = dict(zip(spreads, discovered, strict=True))
-    return {
-        key: Consistency(
-            bool(of_key), spreads.get(key), differs.get(key, False), consistency_of(_states(comparison, key))
-        )
-        for key, of_key in means.items()
-    }
+    p_of = {key: p_of_equal(of_key) for key, of_key in means.items() if len(of_key) > 1}
+    differs = dict(zip(p_of, discoveries(list(p_of.values()), FALSE_DISCOVERY_RATE), strict=True))
+    return {key: PairAcross(p_of.get(key), differs.get(key, False)) for key in means}
 
 
 def tips(comparison: Comparison) -> list[TipAcross]:
@@ -150,7 +141,8 @@ def tips(comparison: Comparison) -> list[TipAcross]:
     for place, answer in sorted(places.items(), key=lambda item: order.get(item[0][0], len(order))):
         of_machines = tuple(_of_machine(comparison, group, answers, place, answer.claim) for group, answers in groups)
         across = TipAcross(answer.tip, answer.title, answer.workload, "", of_machines)
-        listed.append(replace(across, word=consistency_of(across.effects)))
+        word = consistency_of(across.effects)
+        listed.append(replace(across, word=SOME if word == REVERSES and not _is_reversed(of_machines) else word))
     return sorted(listed, key=lambda tip: (CONSISTENCIES.index(tip.word), -_brings(tip)))
 
 
@@ -165,6 +157,12 @@ def _of_machine(
         answer.claim == claim and all(_is_compared(comparison, group, key) for key in answer.keys)
     )
     return MachineAnswer(group.label, answer, is_alike)
+
+
+def _is_reversed(answers: Sequence[MachineAnswer]) -> bool:
+    """Whether the same way gains in a job on one machine and loses in it on another: two jobs contradict nothing."""
+    gains = [gain for each in answers if each.answer and each.counts for gain in each.answer.gains]
+    return any(one.key == two.key and {one.state, two.state} == {"gain", "loss"} for one in gains for two in gains)
 
 
 def consistency_of(effects: Sequence[str]) -> str:
@@ -190,12 +188,6 @@ def _disagreement(effects: Collection[str]) -> str:
     if ON_JOB in effects:
         return ON_JOB
     return COSTS_SOME if COSTS_ON_ALL in effects else LITTLE_ON_ALL
-
-
-def _states(comparison: Comparison, key: Key) -> list[str]:
-    groups = zip(comparison.groups, comparison.effects, strict=True)
-    of_key = [effects[key] for group, effects in groups if key in effects and _is_compared(comparison, group, key)]
-    return [EFFECTS[effect.state.word] for effect in of_key if effect.means]
 
 
 def _is_compared(comparison: Comparison, group: ComparedMachine, key: Key) -> bool:

@@ -75,6 +75,12 @@ class Gate:
         slower = "slower" in conditions and any(change.worsened for change in self.changes)
         return slower or ("failed" in conditions and bool(self.failures))
 
+    @property
+    def alarmed(self) -> list[str]:
+        """The pairs that worsened, or failed. Foreign text, and in a command there to be copied into a shell."""
+        keys = [change.key for change in self.changes if change.worsened] + [key for key, _ in self.failures]
+        return list(dict.fromkeys(plain(f"{tip}.{pair}") for tip, pair, *_ in keys))
+
     def unjudged(self, conditions: Collection[str]) -> list[str]:
         """Those of the conditions of which these runs say nothing."""
         says = {"slower": bool(self.changes), "failed": bool(self.failures or self.repeated)}
@@ -133,9 +139,8 @@ def gate_lines(result: Gate, comparison: Comparison, conditions: Collection[str]
         f"{len(result.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
         "slower at both sides alike is not seen"
     )
-    if worsened:
-        # A results file is anyone's, and a command is there to be copied into a shell.
-        again = shlex.join(dict.fromkeys(plain(f"{change.key[0]}.{change.key[1]}") for change in worsened))
+    if result.alarmed:
+        again = shlex.join(result.alarmed)
         lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
     match result.exit_code(conditions):
         case 0:

@@ -7,35 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scipy.special import fdtrc
 
 from tipbench.verdict.statistics import Mean
 
 
-@dataclass(frozen=True)
-class Heterogeneity:
-    """Whether means differ by more than their errors explain.
+def p_of_equal(means: Sequence[Mean]) -> float:
+    """The p-value of two means or more that differ by no more than their errors explain.
 
-    Attributes:
-        count: of means.
-        q: Cochran's Q, chi-squared with `count` - 1 degrees of freedom if they do not and the errors were known.
-        i2: the share of Q that is not error (Higgins and Thompson 2002).
-        p: of Welch's test (below).
-    """
-
-    count: int
-    q: float
-    i2: float
-    p: float
-
-
-def heterogeneity(means: Sequence[Mean]) -> Heterogeneity:
-    """Welch (1951): Q / (k - 1), corrected for errors that are themselves estimated from few launches, against F.
-
-    Q alone against chi-squared takes the errors as known; with 4 to 18 launches each that rejects too often. For
-    two means this is Welch's t test. Not for fewer.
+    Welch (1951): Cochran's Q / (k - 1), corrected for errors that are themselves estimated from few launches, against
+    F. Q alone against chi-squared takes the errors as known; with 4 to 18 launches each that rejects too often. For
+    two means this is Welch's t test.
     """
     count = len(means)
     weights = [mean.error**-2 for mean in means]
@@ -44,8 +27,7 @@ def heterogeneity(means: Sequence[Mean]) -> Heterogeneity:
     q = math.fsum(weight * (mean.mean - centre) ** 2 for weight, mean in zip(weights, means, strict=True))
     unsure = math.fsum((1 - weight / total) ** 2 / mean.freedom for weight, mean in zip(weights, means, strict=True))
     f = q / (count - 1) / (1 + 2 * (count - 2) / (count**2 - 1) * unsure)
-    p = float(fdtrc(count - 1, (count**2 - 1) / (3 * unsure), f))
-    return Heterogeneity(count, q, max(0.0, 1 - (count - 1) / q) if q > 0 else 0.0, p)
+    return float(fdtrc(count - 1, (count**2 - 1) / (3 * unsure), f))
 
 
 def difference(old: Mean, new: Mean) -> Mean:

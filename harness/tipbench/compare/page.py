@@ -8,28 +8,29 @@ from typing import Any
 
 from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, ComparedMachine, Comparison, row_name
 from tipbench.compare.consistency import (
-    CONSISTENCIES,
-    NEVER,
     REVERSES,
-    Consistency,
     MachineAnswer,
+    PairAcross,
     TipAcross,
-    consistencies,
+    pairs_across,
     tips,
 )
 from tipbench.records.store import file_name, folder_name
-from tipbench.report.answer_kinds import IMPOSSIBLE, USE_IF
+from tipbench.report.answer_kinds import ACTS, DO_NOT, IMPOSSIBLE, SMALL
+from tipbench.report.front import RECIPES, memory_cell, short_condition, table_cell
+from tipbench.report.gain import UNDECIDED
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
 from tipbench.report.result import MEMORY_KINDS, Key
+from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, plural, ratio, value
 
 
 def markdown(comparison: Comparison) -> str:
     """The page."""
-    across = consistencies(comparison)
+    across = pairs_across(comparison)
     what = "machine" if comparison.are_machines else "run"
-    measured = [key for key in comparison.cells if across[key].is_measured or not _is_skipped(comparison.cells[key])]
+    measured = [key for key in comparison.cells if not _is_skipped(comparison.cells[key])]
     return render(
         "comparison.md.j2",
         comparison=comparison,
@@ -57,12 +58,11 @@ def answers_across(by_tip: Sequence[TipAcross], what: str) -> dict[str, Any]:
         "reversed": sum(tip.word == REVERSES for tip in decided),
         "other_questions": any(not answer.is_alike for tip in by_tip for answer in tip.answers),
         "answered": [
-            {"title": tip.title, "workload": tip.workload, "answers": list(map(_answer, tip.answers))}
+            {"tip": tip, "answers": list(map(_answer, tip.answers)), "only_if": short_condition(tip.when)}
             for tip in by_tip
             if not _is_impossible(tip)
         ],
         "impossible": [tip.title for tip in by_tip if _is_impossible(tip)],
-        "in_words": _in_words(by_tip, what),
     }
 
 
@@ -116,44 +116,25 @@ def _is_impossible(tip: TipAcross) -> bool:
 def _answer(each: MachineAnswer) -> dict[str, Any]:
     answer = each.answer
     if answer is None:
-        return {"words": "not in this run", "changes": "", "is_alike": True}
-    words = f"{answer.kind}{answer.named}" if answer.kind == USE_IF else answer.answer
-    changes = ", ".join(gain.short for gain in answer.gains if gain.short)
-    return {"words": words, "changes": changes, "is_alike": each.is_alike}
-
-
-def _in_words(by_tip: Sequence[TipAcross], what: str) -> dict[str, list[str]]:
-    """Titles of tips, with the workload, and the condition of those that have one, by what all machines or runs
-    together say of them."""
-    titles: dict[str, list[str]] = {word: [] for word in CONSISTENCIES if word != NEVER}
-    for tip in by_tip:
-        when = next((each.answer.when for each in tip.answers if each.answer and each.kind == USE_IF), "")
-        condition = f", if {when}" if when else ""
-        if tip.word in titles:
-            titles[tip.word].append(f"{tip.title} ({tip.workload}){condition}")
-    return {consistency_in_runs(word) if what == "run" else word: listed for word, listed in titles.items() if listed}
-
-
-def consistency_in_runs(word: str) -> str:
-    """A word of `consistency` as it applies to runs of one machine: `pays in all`."""
-    return word.replace(" on ", " in ") if word.split(" ")[-1] in ("all", "some", "one") else word
+        return {"words": "not in this run", "brings": "", "is_alike": True}
+    cell = memory_cell([answer]) if answer.claim == Claim.LEANER else table_cell(answer)
+    brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("costs: ")
+    if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
+        first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.effect.mean), None)
+        brings = first.brought.removeprefix(UNDECIDED) if first else ""
+    return {
+        "words": answer.answer if answer.kind == SMALL else answer.kind,
+        "brings": brings,
+        "is_alike": each.is_alike,
+    }
 
 
 def _limits(comparison: Comparison) -> list[str]:
-    count = len(comparison.machines)
-    nothing = "nothing here says what other hardware would show."
-    if comparison.are_machines:
-        same = "These {} machines have the same hardware: {}"
-        several = (
-            "These {} machines are compared, not all there are. What pays on all of them may not pay on the next one."
-        )
-        first = same.format(count, nothing) if len(comparison.hardware) == 1 else several.format(count)
-    elif count == 1:
-        first = "All runs are of one machine: nothing here says what another machine would show."
-    else:
-        first = f"All runs are of the same hardware: {nothing}"
-        if len(comparison.hardware) > 1:
-            first = f"These are {len(comparison.hardware)} kinds of hardware, not all there are."
+    kinds = len(comparison.hardware)
+    first = f"These are {kinds} kinds of hardware, not all there are: what pays on all may not pay on the next."
+    if kinds == 1:
+        first = "All runs are of the same hardware: nothing here says what other hardware would show."
+    if len(comparison.machines) > kinds:
         first += " Runs of equal hardware that lie in different folders may be of one machine; they count apart."
     limits = [f"Limits. {first}"]
     unusable = len(comparison.runs) - len(comparison.comparable)
@@ -169,13 +150,10 @@ def _is_skipped(cells: Sequence[Cell]) -> bool:
     return all(cell.word in ("skipped", MISSING, NOT_REACHED) for cell in cells)
 
 
-def _pair(comparison: Comparison, key: Key, across: Consistency) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": row_name(key, " "), "cells": list(map(_cell, comparison.cells[key]))}
-    spread = across.spread
-    if spread is None:
-        return {**row, "spread": False}
-    p = "< 0.0001" if spread.p < 1e-4 else f"{spread.p:.2g}"
-    return {**row, "spread": True, "differs": across.differs, "p": p, "i2": f"{100 * spread.i2:.0f}"}
+def _pair(comparison: Comparison, key: Key, across: PairAcross) -> dict[str, Any]:
+    p = "" if across.p is None else "< 0.0001" if across.p < 1e-4 else f"{across.p:.2g}"
+    cells = list(map(_cell, comparison.cells[key]))
+    return {"name": row_name(key, " "), "cells": cells, "differs": across.differs, "p": p}
 
 
 def _cell(cell: Cell) -> dict[str, str]:

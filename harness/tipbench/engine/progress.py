@@ -19,7 +19,7 @@ class Progress:
         stream: where it prints.
         live: whether the stream is a terminal.
         answered: number of pairs with an answer so far.
-        end: when the time is up (s, monotonic clock).
+        budget_s: after so many seconds the time is up.
     """
 
     def __init__(self, pairs: int, budget_s: float = math.inf, stream: TextIO | None = None) -> None:
@@ -28,18 +28,27 @@ class Progress:
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()
         self.answered = 0
-        self.end = time.monotonic() + budget_s
+        self.budget_s, self._began = budget_s, time.monotonic()
 
     def show(self, what: str) -> None:
         """Show what begins."""
         if not self.live:
             return
-        left = self.end - time.monotonic()
-        time_left = "" if math.isinf(left) else f", {_duration(max(0.0, left))} left"
+        left = self.budget_s - self._passed
+        time_left = "" if math.isinf(left) else f", {_clock(max(0.0, left))} left"
         text = lines_of(f"[{self.answered}/{self.pairs}{time_left}] {what}")
         width = shutil.get_terminal_size().columns
         self.stream.write("\r\x1b[K" + text[: width - 1])
         self.stream.flush()
+
+    @property
+    def _passed(self) -> float:
+        return time.monotonic() - self._began
+
+    def answer(self, line: str) -> None:
+        """Print an answer, and when it was found."""
+        of = "" if math.isinf(self.budget_s) else f" of {_clock(self.budget_s)}"
+        self.say(f"{_clock(self._passed)}{of}  {line}")
 
     def done(self, line: str) -> None:
         """Print `line`, which stays on the screen, for a pair that has its answer."""
@@ -52,6 +61,7 @@ class Progress:
         self.stream.flush()
 
 
-def _duration(seconds: float) -> str:
+def _clock(seconds: float) -> str:
+    """`2:05`."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{minutes}:{rest:02d}"

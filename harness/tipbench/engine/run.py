@@ -182,7 +182,7 @@ class OpenRun:
             progress.answered += now.is_over and (before is None or not before.is_over)
             if record.launches and (before is None or before.verdicts != now.verdicts):
                 for line in self._options.news(replace(self._stored, records=tuple(self._records.values()))):
-                    progress.say(line)
+                    progress.answer(line)
         elif now.is_over:
             if before is None or not before.is_over:
                 progress.done(_line(record, self._stored.cores))

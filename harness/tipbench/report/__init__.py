@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from tipbench.records.record import Run
 from tipbench.records.store import Notice, file_name, folder_name
 from tipbench.report import as_json, html
-from tipbench.report.answer import answers
-from tipbench.report.answer_kinds import ACTS, IMPOSSIBLE, UNCLEAR
+from tipbench.report.answer import Answer, answers
+from tipbench.report.answer_kinds import ACTS, DEFAULT, DO_NOT, IMPOSSIBLE, KINDS, UNCLEAR, USE, USE_IF
+from tipbench.report.front import Row, front
 from tipbench.report.output import ReportError, print_bytes, write_file
 from tipbench.report.results import results
-from tipbench.tip.wording import plain
+from tipbench.tip.wording import job_words, plain
 
 if TYPE_CHECKING:
     from tipbench.report.pages import Pages
@@ -89,7 +90,7 @@ def write(
 
 
 _ANSWER_LINES = 18
-"""Answers with a line of their own on a terminal."""
+"""Most answers with all that they say on a terminal."""
 
 
 def news() -> Callable[[Run], list[str]]:
@@ -100,18 +101,38 @@ def news() -> Callable[[Run], list[str]]:
         made = [answer for answer in answers(results(run)) if answer.kind not in (UNCLEAR, IMPOSSIBLE)]
         fresh = [answer for answer in made if shown.get((answer.tip, answer.workload)) != answer.answer]
         shown.update({(answer.tip, answer.workload): answer.answer for answer in fresh})
-        return [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.gain)}" for answer in fresh]
+        return [_in_a_line(answer) for answer in fresh]
 
     return of
 
 
+def _in_a_line(answer: Answer) -> str:
+    brings = [f"{job_words(gain.pair)} {gain.brought}" for gain in answer.gains] or [answer.gain]
+    parts = [] if answer.kind == DEFAULT else [*brings, *answer.remarks]
+    if answer.kind in ACTS:
+        parts += [f"against {answer.against}"] if answer.against else []
+        parts += [f"price: {answer.price}"] if answer.price else []
+    word, when = (USE, f", if {answer.when}") if answer.kind == USE_IF else (answer.answer, "")
+    return plain(f"{word}: {answer.title.removesuffix('.')}{': ' * bool(parts)}{'; '.join(parts)}{when}")
+
+
 def one_liners(run: Run) -> list[str]:
-    """One line of plain text an answer, those that ask for action first; of more than _ANSWER_LINES answers those that
-    do not in a line a kind."""
+    """A run's answers in plain text, a line each; where that is more than _ANSWER_LINES, the rows of its page's table,
+    and the other answers in a line a kind."""
     made = answers(results(run))
-    shown = made if len(made) <= _ANSWER_LINES else [answer for answer in made if answer.kind in ACTS][:_ANSWER_LINES]
-    lines = [f"{plain(answer.answer)}: {plain(answer.tip)}, {plain(answer.in_words)}" for answer in shown]
-    for of in dict.fromkeys(answer.kind for answer in made if answer not in shown):
-        tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == of and answer not in shown)
-        lines.append(f"{of}{' (more)' * (of in ACTS)}: {', '.join(tips)}")
+    if len(made) <= _ANSWER_LINES:
+        return list(map(_in_a_line, made))
+    page = front(made, {}, str)
+    lines = [plain(_row_in_a_line(row, page.columns)) for row in page.rows]
+    lines += [f"{len(page.further)} more stand on the page"] if page.further else []
+    for kind in KINDS:
+        tips = dict.fromkeys(plain(answer.tip) for answer in made if answer.kind == kind)
+        lines += [f"{kind}: {', '.join(tips)}"] if tips and kind not in (*ACTS, DO_NOT) else []
     return lines
+
+
+def _row_in_a_line(row: Row, columns: Sequence[str]) -> str:
+    cells = [(column, f"{cell.strong} {cell.rest}".strip()) for column, cell in zip(columns, row.cells, strict=True)]
+    cells.append(("memory", row.memory.strong or row.memory.rest))
+    only_if = f"; only if {row.only_if}" if row.only_if else ""
+    return f"{row.grade}: {row.title}: {', '.join(f'{name} {text}' for name, text in cells if text)}{only_if}"

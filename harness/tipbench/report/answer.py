@@ -36,7 +36,7 @@ from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import MEMORY_KINDS, Key, Result
 from tipbench.report.ways import WayEffect, lead_of, name_ways, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
-from tipbench.tip.wording import job_words, seconds, size
+from tipbench.tip.wording import job_words, seconds, size, way_words
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
@@ -101,12 +101,6 @@ class Answer:
         return [way for way in self.ways[self.kind == DO_NOT :] if way.kind == DO_NOT and way.name]
 
     @property
-    def in_words(self) -> str:
-        """What it brings, against what, and at what price."""
-        against = f", against {self.against}" if self.against else ""
-        return f"{self.gain}{against}" + (f"; price: {self.price}" if self.price and self.kind in ACTS else "")
-
-    @property
     def keys(self) -> list[Key]:
         return [gain.key for gain in self.gains]
 
@@ -126,8 +120,8 @@ def combined_gains(rows: Sequence[Result]) -> dict[str, str]:
 
 
 def _of_members(answer: Answer) -> str:
-    ways = [way for way in answer.ways if way.name.startswith(WITHOUT)]
-    members = {way.name.removeprefix(WITHOUT).replace("_", "-"): way for way in ways}
+    without = way_words(WITHOUT)
+    members = {way.name.removeprefix(without): way for way in answer.ways if way.name.startswith(without)}
     of_job = {
         gain.pair: [name for name, way in members.items() if gain.pair in {one.pair for one in way.gains}]
         for gain in answer.gains

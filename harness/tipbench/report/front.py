@@ -21,7 +21,7 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
-from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NOT_MEASURED
+from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NOT_MEASURED, changes_next_to_nothing
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
 from tipbench.report.result import MEMORY_MARGIN, Result, Sides
 from tipbench.report.ways import WayEffect
@@ -39,8 +39,8 @@ SHOWN = 4
 """Changes of the table whose code the page shows; the pages of all others have theirs."""
 
 LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 36, 150
-"""Most lines of code, and characters of a condition in the table and of several jobs in a line, that the page shows;
-the tip's page has all."""
+"""Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
+tip's page has all."""
 
 DEPRECATED = " (deprecated)"
 
@@ -180,19 +180,20 @@ def _grade(answers: Sequence[Answer]) -> str:
     timed = [answer for answer in answers if answer.claim not in RECIPES]
     pays = [answer for answer in timed if answer.kind in (USE, USE_IF)]
     if pays:
-        return SURE if any(_is_sure(answer) for answer in pays) else LIKELY
+        return SURE if any(is_sure_of(answer) for answer in pays) else LIKELY
     kinds = {answer.kind for answer in timed}
     return VARIES if DEPENDS in kinds else COSTS if DO_NOT in kinds else ""
 
 
-def _is_sure(answer: Answer) -> bool:
+def is_sure_of(answer: Answer) -> bool:
+    """Whether at least half of the jobs that it pays in are decided at 99.5 %."""
     gains = [gain for gain in answer.gains if gain.state == "gain"]
     return 2 * sum(gain.effect.is_sure for gain in gains) >= len(gains)
 
 
 def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: Callable[[str], str]) -> Row:
     by_workload = {answer.workload: answer for answer in answers}
-    cells = tuple(_cell(by_workload[workload]) if workload in by_workload else TableCell() for workload in shown)
+    cells = tuple(table_cell(by_workload[workload]) if workload in by_workload else TableCell() for workload in shown)
     about = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)] or answers
     when = next((answer.when for answer in about if answer.when), "")
     first = about[0]
@@ -204,10 +205,11 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
             + [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
         )
     )
-    return Row(grade, title, address(first.tip), cells, _memory(about), _short(when), when, remarks)
+    return Row(grade, title, address(first.tip), cells, memory_cell(about), short_condition(when), when, remarks)
 
 
-def _cell(answer: Answer) -> TableCell:
+def table_cell(answer: Answer) -> TableCell:
+    """What the answer says in a cell of at most some 25 characters."""
     gains = [gain for gain in answer.gains if gain.effect.mean is not None]
     if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or not gains:
         return TableCell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
@@ -226,7 +228,7 @@ def _cell(answer: Answer) -> TableCell:
     brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
     if answer.kind == DO_NOT:
         return TableCell(rest=f"costs: {number}")
-    return TableCell(number, brackets) if _is_sure(answer) else TableCell(rest=f"{number} {brackets}".strip())
+    return TableCell(number, brackets) if is_sure_of(answer) else TableCell(rest=f"{number} {brackets}".strip())
 
 
 def _alike(*ratios: float) -> list[str]:
@@ -246,14 +248,15 @@ def _time_of(rows: Sequence[Result]) -> str:
     return f"takes {most}x as long" if least == most else f"takes {least}x to {most}x as long"
 
 
-def _memory(answers: Iterable[Answer]) -> TableCell:
+def memory_cell(answers: Iterable[Answer]) -> TableCell:
+    """How the memory of their jobs changes."""
     jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
     changes = [(claim, sides) for claim, row in jobs if (sides := _memory_sides(claim, row)) and all(sides)]
     if not changes:
         return TableCell()
-    changes.sort(key=lambda pair: abs(math.log(pair[1][1] / pair[1][0])))
-    (_, least), (claim, most) = changes[0], changes[-1]
-    if abs(most[1] / most[0] - 1) < LIVE_MARGIN:
+    changes.sort(key=lambda pair: pair[1][1] / pair[1][0])
+    (claim, least), (_, most) = changes[0], changes[-1]
+    if all(abs(after / before - 1) < LIVE_MARGIN for before, after in (least, most)):
         return TableCell(rest="same")
     words = " to ".join(dict.fromkeys([change(*least), change(*most)]))
     return TableCell(words) if claim == Claim.LEANER else TableCell(rest=words)
@@ -265,12 +268,13 @@ def _memory_sides(claim: str, row: Result) -> Sides | None:
     live, process = row.memory_sides, row.tree_sides
     if row.one_of == COMPILED_MODEL or not live:
         return process
-    if claim == Claim.LEANER or not process or abs(live[1] - live[0]) >= LIVE_MARGIN * process[0]:
+    if claim == Claim.LEANER or not process or not changes_next_to_nothing(row):
         return live
     return process if abs(process[1] / process[0] - 1) >= MEMORY_MARGIN else (process[0], process[0])
 
 
-def _short(when: str) -> str:
+def short_condition(when: str) -> str:
+    """A condition, cut where it is long."""
     if len(when) <= LONG_CONDITION:
         return when
     return f"{shorten(re.split(r'[:,(]', when)[0], LONG_CONDITION, placeholder='')} ..."
@@ -341,15 +345,12 @@ def _avoided(way: WayEffect) -> str:
 
 def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     tried = {answer.tip for answer in made if answer.kind != IMPOSSIBLE}
-    counts = {grade: sum(row.grade == grade for row in rows) for grade in GRADES}
-    still_open = {answer.tip for answer in made if answer.kind == UNCLEAR}
-    parts = [
-        f"{counts[SURE]} pay{'s' * (counts[SURE] == 1)} for sure",
-        *([f"{counts[LIKELY]} likely"] if counts[LIKELY] else []),
-        *([f"{counts[VARIES]} in some jobs"] if counts[VARIES] else []),
-        *([f"{counts[COSTS]} cost{'s' * (counts[COSTS] == 1)}"] if counts[COSTS] else []),
-        *([f"{len(still_open)} {'is' if len(still_open) == 1 else 'are'} open"] if still_open else []),
-    ]
+    still_open = len({answer.tip for answer in made if answer.kind == UNCLEAR})
+    no_time = sum(row.grade == SURE and not any(cell.strong for cell in row.cells) for row in rows)
+    sure = f"pay for sure{f' ({no_time} in memory or a start alone)' * (no_time > 0)}"
+    words = {SURE: sure, LIKELY: "likely", VARIES: "in some jobs", COSTS: "to avoid"}
+    counts = {word: sum(row.grade == grade for row in rows) for grade, word in words.items()} | {"open": still_open}
+    parts = [f"{count} {word}" for word, count in counts.items() if count]
     if not tried:
         return "No tip was tried."
     skipped = len({answer.tip for answer in made} - tried)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.report.trained import price_in_score, training_effect
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import DEFAULT_NOW, Claim
 from tipbench.tip.wording import change, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
 
@@ -34,7 +34,7 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
         if (counted := training_effect(result)) and price_in_score(counted)
     )
     status = jobs[0].status
-    parts += [status] if status not in ("", "current") and not status.startswith("default now") else []
+    parts += [status] if status not in ("", "current") and not status.startswith(DEFAULT_NOW) else []
     return "; ".join(parts) or _nothing(jobs)
 
 
@@ -67,9 +67,16 @@ def _time(jobs: Sequence[Result]) -> list[str]:
 
 
 def _memory(jobs: Sequence[Result]) -> list[str]:
-    live = [sides for job in jobs if (sides := job.memory_sides) and all(sides) and job.one_of != COMPILED_MODEL]
+    of_tensors = [job for job in jobs if job.one_of != COMPILED_MODEL and not changes_next_to_nothing(job)]
+    live = [sides for job in of_tensors if (sides := job.memory_sides) and all(sides)]
     trees = [sides for job in jobs if (sides := job.tree_sides)]
     return more_memory(live if jobs[0].claim != Claim.LEANER else [], trees)
+
+
+def changes_next_to_nothing(job: Result) -> bool:
+    """Whether live tensors change by less than the process can show: half of 1.6 MiB is nothing."""
+    live, process = job.memory_sides, job.tree_sides
+    return bool(live and process and abs(live[1] - live[0]) < LIVE_MARGIN * process[0])
 
 
 def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:

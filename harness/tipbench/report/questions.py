@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,10 @@ def _brief(answer: Answer) -> str:
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
     first = answer.gains[0]  # which gains if any does
-    return f"{name}{first.brought} in {job_words(first.pair)}{more}"
+    values = [(way.name.partition("=")[2], gain) for way in answer.ways[1:] for gain in way.gains if "=" in way.name]
+    same_job = [(value, gain.effect.mean) for value, gain in values if gain.pair == first.pair]
+    others = ", ".join(f"{value}: {math.exp(mean.mean):.2f}x" for value, mean in same_job if mean)
+    return f"{name}{first.brought} in {job_words(first.pair)}{f' ({others})' if others else ''}{more}"
 
 
 def _off(answer: Answer) -> str:

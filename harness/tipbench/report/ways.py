@@ -12,7 +12,8 @@ from tipbench.report.gain import Gain, gain_of
 from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
-from tipbench.tip.pair import code_to_write
+from tipbench.tip.pair import DEFAULT_NOW, code_to_write
+from tipbench.tip.wording import way_words
 
 JOB_AS_IT_IS = "the job as it is"
 """What a gain was measured against where nothing else is named."""
@@ -67,7 +68,7 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> WayEffect:
     kind, bound = _kind(jobs)
     called = first.called or ("" if first.variant == "optimized" else first.variant)
     return WayEffect(
-        name=called if first.is_headline else first.variant,
+        name=called if first.is_headline else way_words(first.variant),
         is_headline=first.is_headline,
         kind=kind,
         bound=bound,
@@ -93,7 +94,7 @@ def _against(results: Sequence[Result]) -> str:
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     """(kind, bound of "at most")."""
-    if jobs[0].row.status.startswith("default now"):
+    if jobs[0].row.status.startswith(DEFAULT_NOW):
         return DEFAULT, ""
     measured = [job for job in jobs if job.means]
     states = [job.state.word for job in measured]

@@ -149,3 +149,9 @@ def job_words(pair: str) -> str:
         return JOB_NAMES[pair]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", pair).replace("Res Net", "ResNet").split()
     return " ".join([*words[:1], *(word if word.isupper() or "ResNet" in word else word.lower() for word in words[1:])])
+
+
+def way_words(variant: str) -> str:
+    """`max_autotune` as "max-autotune"."""
+    words = {"jemalloc_bare": "jemalloc with nothing set", "eighths": "in eighths"}
+    return words.get(variant, variant if "=" in variant else variant.replace("_", "-"))
