@@ -355,7 +355,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
         return "No tip was tried."
     skipped = len({answer.tip for answer in made} - tried)
     more = f" {skipped} more cannot be tried here." if skipped else ""
-    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little, or are recipes.{more}"
+    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little.{more}"
 
 
 def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
