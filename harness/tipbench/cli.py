@@ -30,10 +30,7 @@ REMOVED = {
     ("list", "--json"): "it prints text alone; a run's file holds what each pair needs, as JSON",
     ("run", "-k"): "name pairs, or patterns of names: '*Training'",
     ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
-    **{
-        (command, "--same-machine"): "leave it out: runs that lie in one folder are of one machine if they are alike"
-        for command in ("run", "report", "compare", "publish")
-    },
+    ("", "--same-machine"): "leave it out: runs that lie in one folder are of one machine if they are alike",
     ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
     ("report", "--alone"): "leave it out: a report is of one file",
     ("report", "--format csv"): "in Python, tipbench.load(FILE).to_csv(NAME) writes it",
@@ -42,7 +39,7 @@ REMOVED = {
     ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
     ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
 }
-"""Options that are no more, by their command -> what to do instead."""
+"""Options that are no more, by their command, or "" for any -> what to do instead."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
@@ -56,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command, *words = [*(sys.argv[1:] if arguments is None else arguments), ""]
     for word, following in pairwise(words):
         for option in (word.partition("=")[0], word.replace("=", " "), f"{word} {following}"):
-            if instead := REMOVED.get((command, option)):
+            if instead := REMOVED.get((command, option), REMOVED.get(("", option))):
                 print(f"tipbench: {command} has no {option} any more: {instead}", file=sys.stderr)
                 return 2
     options = _parser().parse_args(arguments)
@@ -196,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
 
     text = "before --fail-if ends with 1: time once more what alarmed, into NEW's file, for so long at most"
     command.add_argument("--confirm", type=_seconds, metavar="TIME", help=text)
+    _add_folder(command)
 
     command = commands.add_parser(
         "publish",
@@ -350,6 +348,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     new = comparison.runs[1]
     same = {name: value for name, value in new.run.options.items() if name in ("device", "size", "seed", "bare")}
+    same |= {"folder": os.path.realpath(options.folder)} if options.folder else {}
     names, results = gate(comparison).alarmed, new.file.parents[1]
     run.measure_machine(run.Options(**same, names=names, results=results, budget_s=options.confirm))
     return compare.check_regression(compare.read_comparison(options.runs, options.results), options.fail_if)
