@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
@@ -121,7 +122,7 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
     brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("costs: ")
     if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
         first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.effect.mean), None)
-        brings = first.brought.removeprefix(UNDECIDED) if first else ""
+        brings = re.split(r" \(|; |(?<=target), ", first.brought.removeprefix(UNDECIDED))[0] if first else ""
     return {
         "words": answer.answer if answer.kind == SMALL else answer.kind,
         "brings": brings,
