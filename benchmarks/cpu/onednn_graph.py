@@ -45,6 +45,7 @@ TIP = Tip(
     id="onednn-graph",
     title="Fuse operations for inference with oneDNN Graph",
     do=(
+        "# F.max_pool2d and F.avg_pool2d: give a stride, or it raises. A TracerWarning: other batches may go wrong\n"
         "torch.jit.enable_onednn_fusion(True)\n"
         "example, _ = next(iter(loader))\n"
         "with torch.no_grad(): model = torch.jit.freeze(torch.jit.trace(model.eval(), example))  # to infer alone\n"
@@ -68,7 +69,7 @@ TIP = Tip(
             "later calls need only no_grad()"
         ),
     },
-    when="you stay with TorchScript, outputs are tensors, and batches have one shape (the last may be smaller)",
+    when="you stay with TorchScript, tracing warns of nothing, and batches have one shape (the last may be smaller)",
     against="eager mode in float32",
     guide=("A2.5",),
     claim=Claim.FASTER,

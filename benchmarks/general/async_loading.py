@@ -38,6 +38,7 @@ TIP = Tip(
     do=(
         "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
+        "# DataLoader warns above the number of cores: not to be heeded where loading waits for storage\n"
         "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers\n"
         "# workers share a file opened in __init__: open it in each; and each repeats the data set's own random "
         "generator: seed it in worker_init_fn"

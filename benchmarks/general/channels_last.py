@@ -22,12 +22,12 @@ TIP = Tip(
     id="channels-last",
     title="Use the channels_last format for vision models",
     do=(
-        "# where .view() raises, also of weights and gradients: .reshape(); safetensors' save_file: .contiguous()\n"
+        "# where .view() raises, also of weights and gradients: .reshape(); not with LBFGS; safetensors: .contiguous()\n"
         "model = model.to(memory_format=torch.channels_last)  # before DDP\n"
         "outputs = model(batch.to(memory_format=torch.channels_last))  # of four dimensions"
     ),
     guide=("A1.6",),
-    when="the model has 2-d convolutions, and no training with fused=True is resumed across this change",
+    when="the model has 2-d convolutions, no 3-d ones, and no training with fused=True is resumed across this change",
     claim=Claim.FASTER,
     mechanism=falls("layers whose output is not channels_last", not_channels_last),
     published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",

@@ -59,7 +59,7 @@ TIP = Tip(
             f"{CHECKPOINT}\nwith torch.autograd.graph.save_on_cpu(pin_memory=True): outputs = model(batch)"
         ),
     },
-    when="memory is short, and the blocks have no batch norm",
+    when="memory is short, and blocks keep no state (batch or spectral norm, counters) and draw from torch alone",
     guide=("A1.7", "M17"),
     claim=Claim.LEANER,
     called="checkpointing",

@@ -71,7 +71,7 @@ TIP = Tip(
             "must differ; reads all of it once\n"
             "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
             "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or with "
-            "a sampler of your own\n"
+            "a sampler or drop_last of your own; batches hold unlike numbers\n"
             "    if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:\n"
             "        batches.append([])\n"
             "    batches[-1].append(number)\n"

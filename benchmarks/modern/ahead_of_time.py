@@ -43,9 +43,9 @@ TIP = Tip(
         "    program = torch.export.export(model.eval(), (example.to(device),))\n"
         '    package = aoti_compile_and_package(program, inductor_configs={"freezing": True})\n'
         "model = aoti_load_package(package)  # in each process; a function, without eval(), to() or parameters()\n"
-        "# batches of other shapes are not refused, but wrong"
+        "# batches of other shapes are not refused, but may go wrong"
     ),
-    when="all batches have one shape, the last one too: others give wrong results without an error",
+    when="all batches have one shape, the last one too: others may give wrong results without an error",
     guide=("M23",),
     claim=Claim.FASTER,
     called="compiled ahead of time",

@@ -35,7 +35,8 @@ TIP = Tip(
     do=(
         "model.compile()  # torch 2.14 on: before, a model of torch.nn's own, such as nn.Sequential, stays uncompiled\n"
         "from torch._dynamo import maybe_mark_dynamic\n"
-        "# each tensor that the model takes, right before the call, after any .to(): the dimension that changes\n"
+        "# each tensor that the model takes, right before the call, after any .to(): each dimension that changes\n"
+        "# (0 too, if the last batch is smaller); a dimension of 1 is compiled by itself\n"
         "maybe_mark_dynamic(batch, 1)\n"
         "outputs = model(batch)"
     ),

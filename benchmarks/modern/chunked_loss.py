@@ -76,7 +76,7 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="linear_cross_entropy",
     mechanism=falls("bytes of the largest result of an operation", largest_result),
-    note="the function's own choice of chunks may be slow; larger ones need little more memory",
+    note="the function's own choice of chunks may be slow: eight chunks (`batch_chunk_size`) need little more memory",
     why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
 )
 

@@ -31,6 +31,7 @@ TIP = Tip(
     title="Compile the optimizer",
     do=(
         "# both after the scheduler is made; not with one that cycles momentum, as OneCycleLR does\n"
+        "# log float(group['lr']): it is one tensor, which changes in place\n"
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
         "optimizer.step = torch.compile(optimizer.step)"
     ),

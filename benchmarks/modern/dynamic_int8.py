@@ -47,7 +47,7 @@ TIP = Tip(
         "  # compiles; later calls need only no_grad()\n"
         "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
-    when="the model's score bears it, without nn.TransformerEncoderLayer or static-int8, in few shapes",
+    when="the model's score bears it, it has no nn.TransformerEncoderLayer, and batches are of few shapes",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

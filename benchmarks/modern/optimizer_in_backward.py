@@ -54,8 +54,8 @@ TIP = Tip(
         "# the loop's own step() finds no gradients then; schedulers, state_dict() and load_state_dict() work as before"
     ),
     when=(
-        "memory is short, in one process, and nothing needs all gradients at once: no clipping, "
-        "accumulation or GradScaler"
+        "memory is short, in one process, with one backward() a step that reaches this optimizer's parameters alone "
+        "(no GAN), and nothing needs all gradients at once: no clipping, accumulation, GradScaler or step hooks"
     ),
     guide=("M13",),
     claim=Claim.LEANER,

@@ -26,9 +26,10 @@ TIP = Tip(
     title="Use scaled_dot_product_attention",
     do=(
         "# (batch, tokens, heads, width): .transpose(1, 2) all three before, and the result; else as they are\n"
-        "# causal, with as many queries as keys: leave is_causal out for a cache's single query, or without a mask.\n"
-        "# With another mask, joined with the causal one: attn_mask=~mask alone, if True is what masked_fill fills\n"
-        "# With dropout: dropout_p=p if self.training else 0.0. scale=..., unless yours is 1 / sqrt(width of a head)\n"
+        "# is_causal: with a causal mask and as many queries as keys; not without a mask, or for a cache's one query\n"
+        "# another mask, joined with the causal one: attn_mask=~mask alone, of bool, if masked_fill fills True\n"
+        "# (a mask of floats is added); rows masked throughout come out as 0; no attention weights come out\n"
+        "# dropout: dropout_p=p if self.training else 0.0; scale=..., unless yours is 1 / sqrt(width of a head)\n"
         "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand",

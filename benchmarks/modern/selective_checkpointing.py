@@ -56,7 +56,7 @@ TIP = Tip(
             "block.forward, use_reentrant=False)"
         ),
     },
-    when="every block is checkpointed, without batch norm or inplace=True, and there is memory to spare",
+    when="every block is checkpointed, none keeps state (batch norm, counters) or has inplace=True, and memory is left",
     against="every block checkpointed wholly",
     guide=("M8",),
     claim=Claim.FASTER,

@@ -32,7 +32,7 @@ TIP = Tip(
         "data.transform = plain  # augmented for training data; set it before the DataLoader is made\n"
         "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
     ),
-    when="photos are resized as Pillow images, and not rotated, sheared or RandAugmented",
+    when="photos are resized as Pillow images, not by NEAREST, and not rotated, sheared or RandAugmented",
     against="the same transforms on Pillow images",
     guide=("M6",),
     claim=Claim.FASTER,

@@ -22,9 +22,9 @@ TIP = Tip(
     id="grad-accumulation",
     title="Accumulate gradients of small batches",
     do=(
-        "# between zero_grad() and step(); -100: your criterion's ignore_index; samples in the first dimension; each "
-        "part\n"
-        "# must have a target. With a GradScaler: scaler.scale(share).backward()\n"
+        "# between zero_grad() and step(); samples in the first dimension; each part has a target; metrics by part\n"
+        "# -100: your criterion's ignore_index; one without any (MSE, BCE): * wanted.numel() / targets.numel()\n"
+        "# with a GradScaler: scaler.scale(share).backward()\n"
         "loss = 0\n"
         "for part, wanted in zip(batch.chunk(4), targets.chunk(4)):\n"
         "    share = criterion(model(part), wanted) * (wanted != -100).sum() / (targets != -100).sum()\n"

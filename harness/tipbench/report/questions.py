@@ -112,10 +112,10 @@ def _brief(answer: Answer) -> str:
 
 
 def _off(answer: Answer) -> str:
-    """By how much a change alters results by design; empty if it does not."""
-    equal = answer.gains[0].effect.row.equal
-    error = equal.get("error")
-    return percent(error) if equal.get("method") == "lossy" and isinstance(error, float) else ""
+    """By how much a change alters results by design, at most; empty if it does not."""
+    lossy = [gain.effect.row.equal for gain in answer.gains if gain.effect.row.equal.get("method") == "lossy"]
+    errors = [error for equal in lossy if isinstance(error := equal.get("error"), float)]
+    return percent(max(errors)) if errors else ""
 
 
 def _saved(answer: Answer) -> str:
