@@ -22,7 +22,7 @@ TIP = Tip(
     id="channels-last",
     title="Use the channels_last format for vision models",
     do=(
-        "# where .view() raises, also of weights and gradients: .reshape(); not with LBFGS; safetensors: .contiguous()\n"
+        "# where .view() raises, of weights and gradients too: .reshape(); no LBFGS; safetensors: .contiguous()\n"
         "model = model.to(memory_format=torch.channels_last)  # before DDP\n"
         "outputs = model(batch.to(memory_format=torch.channels_last))  # of four dimensions"
     ),

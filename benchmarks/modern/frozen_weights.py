@@ -40,7 +40,7 @@ TIP = Tip(
     ways={
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
-            'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone: load weights before\n'
+            'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone\n'
             "from torch._inductor import config as inductor\n"
             "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
             "  # compiles; later calls need only no_grad()"
