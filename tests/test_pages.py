@@ -137,7 +137,7 @@ def test_controls_that_call_identical_code_different_warn() -> None:
 def test_identical_code_that_was_timed_too_seldom_vouches_for_nothing() -> None:
     few = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, launches=1) for pair in ("One", "Two")]
     shown = markdown(run([*few, measured(info("Three", tip=tip("control")), {"optimized": 0.0})]))
-    assert "in 3 controls, was never called different; 1 have a verdict" in shown
+    assert "in 3 controls, was never called different; 1 have a verdict, the others" in shown
 
 
 def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_reach() -> None:

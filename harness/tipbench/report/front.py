@@ -164,7 +164,7 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
         recipes=tuple(_tip_line(a.title, address(a.tip), a.answer, list(_gains(a.gains))) for a in recipes),
-        avoid=tuple(TipLine(a.title, address(a.tip), _avoided(way)) for a in timed for way in _to_avoid(a)),
+        avoid=tuple(TipLine(a.title, address(a.tip), f"not {_avoided(w)}") for a in timed for w in _to_avoid(a)),
         together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
             # The tip's page has all of its reasons.
