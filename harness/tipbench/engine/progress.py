@@ -34,21 +34,17 @@ class Progress:
         """Show what begins."""
         if not self.live:
             return
-        left = self.budget_s - self._passed
+        left = self._began + self.budget_s - time.monotonic()
         time_left = "" if math.isinf(left) else f", {_clock(max(0.0, left))} left"
         text = lines_of(f"[{self.answered}/{self.pairs}{time_left}] {what}")
         width = shutil.get_terminal_size().columns
         self.stream.write("\r\x1b[K" + text[: width - 1])
         self.stream.flush()
 
-    @property
-    def _passed(self) -> float:
-        return time.monotonic() - self._began
-
     def answer(self, line: str) -> None:
         """Print an answer, and when it was found."""
         of = "" if math.isinf(self.budget_s) else f" of {_clock(self.budget_s)}"
-        self.say(f"{_clock(self._passed)}{of}  {line}")
+        self.say(f"{_clock(time.monotonic() - self._began)}{of}  {line}")
 
     def done(self, line: str) -> None:
         """Print `line`, which stays on the screen, for a pair that has its answer."""

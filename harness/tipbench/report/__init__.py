@@ -134,5 +134,5 @@ def one_liners(run: Run) -> list[str]:
 def _row_in_a_line(row: Row, columns: Sequence[str]) -> str:
     cells = [(column, f"{cell.strong} {cell.rest}".strip()) for column, cell in zip(columns, row.cells, strict=True)]
     cells.append(("memory", row.memory.strong or row.memory.rest))
-    only_if = f"; only if {row.only_if}" if row.only_if else ""
-    return f"{row.grade}: {row.title}: {', '.join(f'{name} {text}' for name, text in cells if text)}{only_if}"
+    brings = ", ".join(f"{name} {text}" for name, text in cells if text)
+    return "; only if ".join(filter(None, (f"{row.grade}: {row.title}: {brings}", row.only_if)))

@@ -66,14 +66,15 @@ SHORT = 110
 
 
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
-    """A line a question. Of a tip that this machine cannot try nothing is asked."""
+    """A line a question, and one for those whose tips cannot be tried here."""
     unknown: dict[str, tuple[str, ...]] = {}
     impossible = {answer.tip for answer in made if answer.kind == IMPOSSIBLE}
+    vain = [question for question, tips in QUESTIONS.items() if impossible.issuperset(tips)]
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
             yield _line(question, address(answers[0].tip), list(map(_brief, answers)))
-        elif impossible.isdisjoint(tips):
+        elif question not in vain:
             unknown[question] = tips
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
@@ -82,6 +83,8 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
+    if vain:
+        yield TipLine(" ".join(vain), "", "not possible here; the reasons stand below")
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
@@ -108,7 +111,8 @@ def _brief(answer: Answer) -> str:
     values = [(way.name.partition("=")[2], gain) for way in answer.ways[1:] for gain in way.gains if "=" in way.name]
     same_job = [(value, gain.effect.mean) for value, gain in values if gain.pair == first.pair]
     others = ", ".join(f"{value}: {math.exp(mean.mean):.2f}x" for value, mean in same_job if mean)
-    return f"{name}{first.brought} in {job_words(first.pair)}{f' ({others})' if others else ''}{more}"
+    against = f", against {answer.against}" if answer.against else ""
+    return f"{name}{first.brought} in {job_words(first.pair)}{f' ({others})' if others else ''}{more}{against}"
 
 
 def _off(answer: Answer) -> str:
