@@ -74,7 +74,7 @@ def test_a_fleet_says_what_pays_where_and_which_nodes_are_slow(fleet: Path, caps
     assert main(["compare", str(fleet)]) == 0
     page = capsys.readouterr().out
     assert page.startswith("# PyTorch tuning tips on 11 nodes of 2 kinds of machine")
-    assert "| Do what pays. | Training on a CPU | reverses | **use it** 1.4x (1.3-1.4) | **don't** 0.82x |" in page
+    assert "| Do what pays.: Training on a CPU | reverses | **use it** 1.4x (1.3-1.4) | **don't** 0.82x |" in page
     assert "| copying memory | 9 | -0.5 % to +29 % | **fat3** +29 %, suspected;" in page
     assert f"`tipbench fleet run {fleet} --again fat3`." in page
 
