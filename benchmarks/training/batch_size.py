@@ -35,7 +35,7 @@ TIP = Tip(
         "# then tune the learning rate anew, where you construct the optimizer"
     ),
     when="you train in batches as small as 16",
-    against="batches of 16, with a rate tuned likewise",
+    against="batches of 16, tuned likewise",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,
     evidence="batch_size.toml",

@@ -61,8 +61,8 @@ class TipLine:
     below: tuple[str, ...] = ()
 
 
-SHORT = 110
-"""Most characters of an answer in one line."""
+SHORT = 150
+"""Most characters of a question and its answer in one line."""
 
 
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
@@ -78,8 +78,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             unknown[question] = tips
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
-        listed = ", ".join(f"{tip} by {off}" for tip, off in altering.items())
-        yield TipLine(ALTERS_RESULTS, "", f"{listed}; each page says how equal its sides are.")
+        yield _line(ALTERS_RESULTS, "", [f"{tip} by {off}" for tip, off in altering.items()])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
         yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
@@ -93,7 +92,8 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
 def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
     """In one line, or, where that would be too long, a line each."""
     words = "; ".join(parts)
-    return TipLine(question, address, words) if len(words) <= SHORT else TipLine(question, address, "", tuple(parts))
+    is_short = len(question) + len(words) <= SHORT
+    return TipLine(question, address, words) if is_short else TipLine(question, address, "", tuple(parts))
 
 
 def _brief(answer: Answer) -> str:
