@@ -52,7 +52,7 @@ TIP = Tip(
     title="Take batches as they are ready",
     do=(
         "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
-        "loader = DataLoader(data, **arguments | dict(num_workers=2, in_order=False))\n"
+        "loader = DataLoader(data, **arguments | dict(in_order=False))  # of two workers or more\n"
         "# batches come in any order: the data set must say which sample is which"
     ),
     when="several workers load batches, which take unlike times, and order does not matter, as in an evaluation",
