@@ -53,7 +53,7 @@ TIP = Tip(
         "for parameter in group_of: parameter.register_post_accumulate_grad_hook(update)\n"
         "# the loop's own step() finds no gradients then; schedulers, state_dict() and load_state_dict() work as before"
     ),
-    when="memory is short, one process, one backward() a step, no GAN, clipping, accumulation, GradScaler or step hooks",
+    when="memory is short, one process, one backward() a step, no GAN, clipping, accumulation, GradScaler, step hook",
     guide=("M13",),
     claim=Claim.LEANER,
     mechanism=falls("gradients at once", gradients_at_once),
