@@ -46,6 +46,7 @@ TIP = Tip(
         "# batches of other shapes are not refused, but may go wrong"
     ),
     when="all batches have one shape, the last one too: others may give wrong results without an error",
+    against="eager mode",
     guide=("M23",),
     claim=Claim.FASTER,
     called="compiled ahead of time",

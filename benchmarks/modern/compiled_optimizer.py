@@ -30,7 +30,7 @@ TIP = Tip(
     id="compiled-optimizer",
     title="Compile the optimizer",
     do=(
-        "# both after the scheduler is made; not with one that cycles momentum, as OneCycleLR does\n"
+        "# both after the scheduler is made, and after load_state_dict(), which sets lr back; not under OneCycleLR\n"
         "# log float(group['lr']): it is one tensor, which changes in place\n"
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
         "optimizer.step = torch.compile(optimizer.step)"

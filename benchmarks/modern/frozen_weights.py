@@ -46,7 +46,8 @@ TIP = Tip(
             "  # compiles; later calls need only no_grad()"
         ),
     },
-    when="the model only infers, in batches of few shapes",
+    when="the model only infers, for minutes, in batches of few shapes",
+    against="eager mode",
     guide=("M14",),
     claim=Claim.FASTER,
     called="freezing",

@@ -29,7 +29,7 @@ TIP = Tip(
         "# is_causal: with a causal mask and as many queries as keys; not without a mask, or for a cache's one query\n"
         "# another mask, joined with the causal one: attn_mask=~mask alone, of bool, if masked_fill fills True\n"
         "# (a mask of floats is added); rows masked throughout come out as 0; no attention weights come out\n"
-        "# dropout: dropout_p=p if self.training else 0.0; scale=..., unless yours is 1 / sqrt(width of a head)\n"
+        "# dropout: dropout_p=p if self.training else 0.0; scale=1 / yours, unless you divide by sqrt(head width)\n"
         "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand",

@@ -34,7 +34,7 @@ TIP = Tip(
         "loader = DataLoader(data, **arguments | dict(batch_size={batch}))\n"
         "# then tune the learning rate anew, where you construct the optimizer"
     ),
-    when="you train in batches as small as 16",
+    when="you train in batches as small as 16, and tune the learning rate anew",
     against="batches of 16, tuned likewise",
     guide=("B2",),
     claim=Claim.SOONER_AT_TARGET,

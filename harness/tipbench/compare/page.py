@@ -123,11 +123,8 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
     if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
         first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.effect.mean), None)
         brings = re.split(r" \(|; |(?<=target), ", first.brought.removeprefix(UNDECIDED))[0] if first else ""
-    return {
-        "words": answer.answer if answer.kind == SMALL else answer.kind,
-        "brings": brings,
-        "is_alike": each.is_alike,
-    }
+    words = answer.answer if answer.kind == SMALL else answer.kind
+    return {"words": words, "brings": brings, "is_alike": each.is_alike}
 
 
 def _limits(comparison: Comparison) -> list[str]:

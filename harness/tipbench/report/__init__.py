@@ -112,7 +112,8 @@ def _in_a_line(answer: Answer) -> str:
     if answer.kind in ACTS:
         parts += [f"against {answer.against}"] if answer.against else []
         parts += [f"price: {answer.price}"] if answer.price else []
-    word, when = (USE, f", if {answer.when}") if answer.kind == USE_IF else (answer.answer, "")
+    word = answer.answer.replace(f"{USE_IF} {answer.when}", USE)  # what it is called, and whether on a toy, stay
+    when = f", if {answer.when}" * (answer.kind == USE_IF)
     return plain(f"{word}: {answer.title.removesuffix('.')}{': ' * bool(parts)}{'; '.join(parts)}{when}")
 
 

@@ -325,7 +325,8 @@ def _gains(gains: Iterable[Gain]) -> Iterator[str]:
 
 def _little(answer: Answer) -> str:
     operations = f": {'; '.join(_gains(answer.gains))}" if answer.kind == ALONE else ""
-    return f"{answer.answer} in {WORK_COLUMNS[answer.workload]}{operations}"
+    memory = " of memory" * (answer.claim == Claim.LEANER)
+    return f"{answer.answer}{memory} in {WORK_COLUMNS[answer.workload]}{operations}"
 
 
 def _open(answer: Answer, address: str) -> TipLine:
