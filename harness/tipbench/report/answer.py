@@ -126,10 +126,10 @@ def _of_members(answer: Answer) -> str:
         gain.pair: [name for name, way in members.items() if gain.pair in {one.pair for one in way.gains}]
         for gain in answer.gains
     }
-    left_out = ", ".join(f"without {name} {way.extreme}" for name, way in members.items() if way.extreme)
+    left_out = ", or ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
     gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
-    price = "" if answer.price in ("", NOT_MEASURED) else f"; price: {answer.price}"
-    return f"{gains}{f' ({left_out})' if left_out else ''}{price}"
+    price = "" if answer.price.startswith(("none", NOT_MEASURED)) or not answer.price else f"; price: {answer.price}"
+    return f"{gains}{f' (without {left_out})' if left_out else ''}{price}"
 
 
 def _before_and_after(gain: Gain) -> str:
