@@ -139,7 +139,7 @@ def gate_lines(result: Gate, comparison: Comparison, conditions: Collection[str]
         f"{len(result.uncompared)} could not be compared. Speedups are compared, not times: a machine that became "
         "slower at both sides alike is not seen"
     )
-    if result.alarmed:
+    if worsened:  # a failure has no interval
         again = shlex.join(result.alarmed)
         lines.append(f"intervals know nothing of drift from hour to hour; to be sure: tipbench run {again}")
     match result.exit_code(conditions):
