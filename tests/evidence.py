@@ -69,13 +69,13 @@ def main() -> int:
 
 def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) -> None:
     """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
-    out to harm. Pairs that have other sizes or variants since are not in it. The page names the run's commit: the code
-    of a pair may have been rewritten since."""
+    out to harm. Pairs of other sizes since, or that lack a variant, are not in it. The page names the run's commit: the
+    code of a pair may have been rewritten since."""
     lines = [json_line.parse_line(line) for line in stored.read_bytes().splitlines()]
     changed = set()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
-        if name in now and _measured(info) == _measured(asdict(now[name])):
+        if name in now and info["sizes"] == now[name].sizes and _variants(info) <= _variants(asdict(now[name])):
             info["tip"] = dict(now[name].tip)
         else:
             changed.add(name)
@@ -86,8 +86,8 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     copy.write_bytes(b"".join(json_line.dump_line(line) for line in lines if line.get("pair") not in changed))
 
 
-def _measured(info: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    return dict(info["sizes"]), [variant["name"] for variant in info["variants"]]
+def _variants(info: Mapping[str, Any]) -> set[str]:
+    return {variant["name"] for variant in info["variants"]}
 
 
 def _started(file: Path) -> str:

@@ -192,8 +192,8 @@ def in_an_image_folder(pair: Any, variant: Variant, text: str) -> Step:
 
 def with_transforms(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
-    names = follow(re.sub(r"(?<!\.)224", str(pair.size["pixels"]), text), job)
-    job.data.transform = names["augmented" if job.data.augment else "plain"]
+    own = text.replace("own = plain", "own = augmented") if job.data.augment else text
+    follow(re.sub(r"(?<!\.)224", str(pair.size["pixels"]), own), job)
     step: Step = pair.step_of(job)
     return step
 

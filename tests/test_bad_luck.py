@@ -16,9 +16,10 @@ from tests.tiny import LIMITS, PAIRS, RULES, living
 from tipbench.engine.diagnose import Evidence
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.plan import Plan
-from tipbench.engine.process import Process, spawn
+from tipbench.engine.process import Process
 from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
+from tipbench.machine.orphans import spawn
 from tipbench.records.record import Record
 from tipbench.suite.discover import Discovery, discover
 from tipbench.tip.reason import Reason

@@ -675,6 +675,7 @@ def test_what_alarmed_is_timed_once_more_before_the_gate_fails(tmp_path: Path, m
     monkeypatch.setattr("tipbench.engine.run.measure_machine", calmer)
     assert [gated(tmp_path / f"to{time}", old, new, "slower", confirm=time) for time in ("", "5m")] == [1, 0]
     assert [(each.names, each.results, each.budget_s) for each in asked] == [(["made-up.Pair"], tmp_path / "to5m", 300)]
+    assert gated(tmp_path, old, new, confirm="5m") == 2
 
 
 def test_a_damaged_run_is_named_and_never_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ LINES = [
 BY_LAUNCHER = "launcher."
 """Pairs whose line starts another program, which sets what their workers are started with."""
 
-OTHER_COUNTS = ("openmp-threads.MatrixProduct", "openmp-threads.SmallOperations", "openmp-threads.BoundThreads")
+OTHER_COUNTS = ("openmp-threads.SmallOperations", "openmp-threads.BoundThreads")
 """Operations alone that are tried with other settings than the line's, which is about two processes."""
 
 TRAIN = """

@@ -60,7 +60,7 @@ def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -
             "| grade | change | ",
         ),
         *("## How\n", "## Not possible here", "## How far to trust this", "in 3 controls", "interrupted"),
-        *("## How to read this", "## This machine, this run", "17 pairs planned"),
+        *("## How to read this", "## This machine, this run", "of 17 pairs"),
         *("\n# Use the channels_last", "## Controls", "How to read a verdict"),
     )
     places = list(map(markdown(made).index, parts))
@@ -82,7 +82,7 @@ def test_a_row_has_what_a_change_brings_in_each_kind_of_work_and_in_memory() -> 
     inference = measured(info("Three", scale="macro", task="inference"), {"optimized": 0.1})
     jobs = [training("One", 0.3, memory=both(720, 1000)), training("Two", 0.7), inference]
     assert row_of(*jobs) == ["**sure**", "Do so.", "**1.3x to 2.0x**", "**1.11x** (1.08-1.13)", "-10.0 %", ""]
-    assert row_of(training("One", -0.3))[1:3] == ["not: Do so.", "costs: 0.74x"]
+    assert row_of(training("One", -0.3))[1:3] == ["not: Do so.", "not here: 0.74x"]
     assert row_of(training("One", 0.3), training("Two", -0.3))[0] == "**depends**"
     lean = tip(claim=Claim.LEANER, when="memory is short, and nothing else")
     saved = row_of(training("One", -0.3, of=lean, memory=both(500, 1000)))
@@ -94,7 +94,7 @@ def test_how_to_make_a_change_has_its_code_its_condition_and_its_price() -> None
     page = markdown(run([training("GPTTraining", 0.3, of=about, memory=both(880, 1000))]))
     how = page.partition("## How\n")[2].partition("\n## ")[0]
     for part in (
-        "### Do so.",
+        "### Do so.\n",
         "\n+model.compile()\n",
         "- Only if it runs for hours: long enough.",
         "- GPT training 1.35x [",
@@ -109,16 +109,37 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
     assert "- `tipbench run async-loading batch-size amp " in page
     assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16?\n" in page
+    several = [training("GPTTraining", effect, of=tip(name)) for name, effect in (("a", 0.1), ("b", 0.3), ("c", 0.2))]
+    alike = (
+        training("GPTTraining", 0.25, of=tip("d", one_of="x")),
+        training("GPTTraining", 0.15, of=tip("e", one_of="x")),
+    )
+    most = "What brings most in a job, each alone?\n  - GPT training: b 1.35x; d 1.28x or e 1.16x; c 1.22x\n"
+    assert most in markdown(run([*several, *alike]))
+    for of_baseline, answer in ((0.001, ["Which changes alter outputs, and how much? a 2.0 %"]), (0.019, [])):
+        equal = {"optimized": {"method": "lossy", "error": 0.02, "baseline_error": of_baseline}}
+        page = markdown(run([training("GPTTraining", 0.3, of=tip("a"), equal=equal)]))
+        assert re.findall("Which changes alter .*", page) == answer
+
+
+def test_values_of_one_setting_are_one_line_and_one_block_of_code() -> None:
+    about = tip("async-loading", do="loader = DataLoader(data, num_workers={n})")
+    values = {"n=1": 0.1, "n=2": 0.3, "n=8": 0.4}
+    job = info("FromFiles", [*values], scale="macro", worded="n=2", task="training", tip=about)
+    page = markdown(run([measured(job, values)]))
+    assert re.search(r"workers for loading\? with 2: 1\.35x \[[^]]*\] in From files \(1: 1\.11x, 8: 1\.49x\)\n", page)
+    assert "- From files with other values: 1: 1.11x, 8: 1.49x.\n" in page
+    assert page.count("num_workers=") == 2  # on the first page, and on the tip's own
 
 
 def test_counts_add_up(made: Run) -> None:
     text = markdown(made)
-    assert "17 pairs planned = 13 measured + 1 skipped + 1 failed + 2 not reached." in text
+    assert "of 17 pairs 13 measured, 1 skipped, 1 failed, 2 not reached." in text
     comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", text)
     assert comparisons is not None
     assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
     empty = markdown(run(planned=("tip.Pair",)))
-    assert "1 pair planned = 0 measured + 0 skipped + 0 failed + 1 not reached" in empty
+    assert "of 1 pair 0 measured, 0 skipped, 0 failed, 1 not reached." in empty
     assert "No tip was tried." in empty
 
 
@@ -137,7 +158,7 @@ def test_controls_that_call_identical_code_different_warn() -> None:
 def test_identical_code_that_was_timed_too_seldom_vouches_for_nothing() -> None:
     few = [measured(info(pair, tip=tip("control")), {"optimized": 0.0}, launches=1) for pair in ("One", "Two")]
     shown = markdown(run([*few, measured(info("Three", tip=tip("control")), {"optimized": 0.0})]))
-    assert "in 3 controls, was never called different; 1 have a verdict, the others" in shown
+    assert "in 3 controls, was never called faster or slower: 1 found equal, 2 undecided." in shown
 
 
 def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_reach() -> None:
@@ -146,7 +167,7 @@ def test_the_noise_floor_is_how_far_from_equal_the_intervals_of_identical_code_r
     shown = run(controls)
     reach = {row.pair: max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown)}
     middle = words.percent(reach["Middle"])
-    assert f"can detect effects of {middle} or more in operations alone." in markdown(shown)
+    assert f"typically detects effects of {middle} or more in operations alone." in markdown(shown)
 
 
 def test_whole_jobs_have_a_noise_floor_of_their_own_and_what_was_planted_is_no_error() -> None:
@@ -156,8 +177,8 @@ def test_whole_jobs_have_a_noise_floor_of_their_own_and_what_was_planted_is_no_e
     shown = run([same, more])
     reach = next(max(row.high or 0, 1 / (row.low or 1)) - 1 for row in results(shown) if row.pair == "Job")
     first = markdown(shown)
-    assert "timed against itself in 1 control, was never called different" in first
-    assert f"This run can detect effects of {words.percent(reach)} or more in whole jobs." in first
+    assert "timed against itself in 1 control, was never called faster or slower" in first
+    assert f"This run typically detects effects of {words.percent(reach)} or more in whole jobs, less in" in first
     assert "Of a whole job that was made 3.0 % faster on purpose it says: faster, 1.030x [" in first
 
 
@@ -165,7 +186,7 @@ def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
     for heap in (HEAP, HEAP_BEFORE):
         shown = markdown(replace(made, controls=heap, machine={**made.machine, "libc": "glibc 2.36"}))
         assert f"both sides: `{' '.join(f'{name}={setting}' for name, setting in heap.items())}`" in shown
-        assert "so that glibc keeps freed memory" in shown
+        assert "with which glibc keeps freed memory" in shown
     refused = replace(made, controls=HEAP_BEFORE, machine={**made.machine, "libc": "glibc 2.34"})
     assert "did not keep the memory of large temporaries" in markdown(refused)
 

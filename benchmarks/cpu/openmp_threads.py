@@ -28,6 +28,7 @@ from pathlib import Path
 
 import psutil
 import torch
+import torch.distributed as dist
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, TrainGPT
@@ -42,6 +43,10 @@ THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
 def threads(step: Step) -> int:
     step()
     return torch.get_num_threads()
+
+
+def threads_of_all(step: Step) -> int:
+    return threads(step) * (dist.get_world_size() if dist.is_initialized() else 1)
 
 
 def bound_threads(step: Step) -> int:
@@ -109,19 +114,6 @@ class _Threads(Pair):
         return self.build()
 
 
-class MatrixProduct(_Threads):
-    """One large operation."""
-
-    sizes = Sizes(dict(width=1024), test=dict(width=16))
-
-    def build(self) -> Step:
-        left, right = torch.randn(2, self.size["width"], self.size["width"])
-        return lambda: left @ right
-
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.build())}
-
-
 class SmallOperations(_Threads):
     """Many operations just large enough that PyTorch uses threads for them."""
 
@@ -159,7 +151,14 @@ class _TwoProcesses(SettingsPair, ways=(HALF,)):
 
     ranks = 2
     needs = (cores(2),)
-    mechanism = falls("threads that share the work of an operation, in each process", threads)
+    mechanism = falls("threads of all processes", threads_of_all)
+
+    @variant
+    @process_settings(ranks=1, without=("OMP_NUM_THREADS",))
+    def in_turn(self) -> Step:
+        """One process does the work of both."""
+        first, second = self.build(), self.build()
+        return lambda: (second(), first())[1]
 
 
 class TwoInstances(_TwoProcesses, RunResNet):

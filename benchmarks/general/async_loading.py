@@ -38,7 +38,7 @@ TIP = Tip(
     do=(
         "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
-        "# DataLoader warns above the number of cores: not to be heeded where loading waits for storage\n"
+        "# more workers than cores only where loading waits for storage, whatever DataLoader warns of\n"
         "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers\n"
         "# workers share a file opened in __init__: open it in each; and each repeats the data set's own random "
         "generator: seed it in worker_init_fn"
@@ -52,6 +52,7 @@ TIP = Tip(
         ),
     },
     when="loading waits for storage, or cores are idle",
+    against="no workers; the storage is simulated, 10 ms or more a file",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     called="a worker a core",

@@ -36,7 +36,7 @@ from tipbench.tip.words import *
 
 CHECKPOINT = (
     "from functools import partial\n"
-    "# model.blocks: what your model repeats\n"
+    "# model.blocks: what your model repeats; of transformers first model.config.use_cache = False\n"
     "# To compile as well: model.compile(), as block.compile() does nothing on these blocks\n"
     "for block in model.blocks: block.forward = partial(torch.utils.checkpoint.checkpoint, block.forward, "
     "use_reentrant=False)"

@@ -9,10 +9,10 @@ some tokens at a time.
 Why people write the baseline: a model returns scores, and `cross_entropy` takes them.
 
 What to expect: less memory, most where there are many more tokens in a batch than numbers in a hidden state. The
-matrix products are the same, in pieces, and the default makes the scores of a chunk as small as the hidden states:
-many chunks, each of a few tokens, may take more time than the baseline. A chunk for each eighth of the tokens
-(`eighths`) needs little more memory. `by_hand` is what people wrote before, and what other versions of torch can do:
-it computes the scores of each chunk again in the backward pass.
+matrix products are the same, in pieces. A chunk is an eighth of the tokens here. The function's own choice
+(`own_chunks`) makes the scores of a chunk as small as the hidden states: many chunks, each of a few tokens, which may
+take more time than the baseline. `by_hand` is what people wrote before, and what other versions of torch can do: it
+computes the scores of each chunk again in the backward pass.
 
 When not: a model whose scores are needed for something else, or that is wrapped in FSDP, which has the whole weight
 of a layer only while that layer runs. With label smoothing, `linear_cross_entropy` warns and computes all scores.
@@ -31,7 +31,6 @@ from benchmarks.jobs.language_model import GPT, TrainGPT, word_model
 from tipbench.tip.words import *
 
 CHUNKS = 8
-"""Of the further ways."""
 
 
 def largest_result(step: Step) -> int:
@@ -57,12 +56,12 @@ LINEAR = (
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
-    do=f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{LINEAR}",
+    do=(
+        f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))"
+        f"  # of torch 2.15\n{LINEAR}"
+    ),
     ways={
-        "eighths": (
-            f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))"
-            f"  # of torch 2.15\n{LINEAR}"
-        ),
+        "own_chunks": f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{LINEAR}",
         "by_hand": (
             f"from torch.utils.checkpoint import checkpoint\n{IN_A_MODEL}"
             'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
@@ -74,9 +73,8 @@ TIP = Tip(
     when="memory is short and the vocabulary large",
     guide=("M16",),
     claim=Claim.LEANER,
-    called="linear_cross_entropy",
+    called="eight chunks",
     mechanism=falls("bytes of the largest result of an operation", largest_result),
-    note="the function's own choice of chunks may be slow: eight chunks (`batch_chunk_size`) need little more memory",
     why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
 )
 
@@ -90,12 +88,12 @@ def of_all_scores(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Ten
 
 def in_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The tip."""
-    options = nn.LinearCrossEntropyOptions()
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=len(targets) // CHUNKS)
     return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
 
 
-def in_eighths(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    options = nn.LinearCrossEntropyOptions(batch_chunk_size=len(targets) // CHUNKS)
+def in_own_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    options = nn.LinearCrossEntropyOptions()
     return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
 
 
@@ -152,8 +150,8 @@ class LastLayer(Pair):
 
     @variant
     @requires(torch_from(2, 15))
-    def eighths(self) -> Step:
-        return self.training(in_eighths)
+    def own_chunks(self) -> Step:
+        return self.training(in_own_chunks)
 
     @variant
     def by_hand(self) -> Step:
@@ -163,7 +161,7 @@ class LastLayer(Pair):
 class GPTTraining(
     TrainGPT,
     apply=partial(with_loss, loss=in_chunks),
-    eighths=requires(torch_from(2, 15))(partial(with_loss, loss=in_eighths)),
+    own_chunks=requires(torch_from(2, 15))(partial(with_loss, loss=in_own_chunks)),
     by_hand=partial(with_loss, loss=in_checkpointed_chunks),
 ):
     """Training a GPT that predicts words."""

@@ -31,7 +31,7 @@ TIP = Tip(
     title="Compile the optimizer",
     do=(
         "# both after the scheduler is made, and after load_state_dict(), which sets lr back; not under OneCycleLR\n"
-        "# log float(group['lr']): it is one tensor, which changes in place\n"
+        "# log float(group['lr']), and set it by group['lr'].fill_(rate): group['lr'] = rate compiles anew each time\n"
         'for group in optimizer.param_groups: group["lr"] = torch.tensor(group["lr"])\n'
         "optimizer.step = torch.compile(optimizer.step)"
     ),

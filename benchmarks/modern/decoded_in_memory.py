@@ -35,7 +35,7 @@ TIP = Tip(
         "decoded = {path: data.loader(path) for path, _ in data.samples}\n"
         "data.loader = decoded.__getitem__"
     ),
-    when="all photos fit into memory once they are decoded, and an epoch is one of many",
+    when="all photos fit into memory decoded, with 4 bytes a pixel, and an epoch is one of many",
     against="decoding each photo in every epoch",
     guide=("M20",),
     claim=Claim.FASTER,

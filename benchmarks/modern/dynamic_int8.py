@@ -38,7 +38,7 @@ TIP = Tip(
     id="dynamic-int8",
     title="Quantize linear layers dynamically to 8 bits for inference",
     do=(
-        "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_\n"
+        "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_  # pip install torchao\n"
         "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))  # to infer alone\n"
         "example, _ = next(iter(loader))\n"
         'model.compile(options={"freezing": True})\n'

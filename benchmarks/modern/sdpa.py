@@ -25,15 +25,15 @@ TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
     do=(
+        "# for a causal mask and as many queries as keys; without a mask, or for one query: without is_causal\n"
         "# (batch, tokens, heads, width): .transpose(1, 2) all three before, and the result; else as they are\n"
-        "# is_causal: with a causal mask and as many queries as keys; not without a mask, or for a cache's one query\n"
-        "# another mask, joined with the causal one: attn_mask=~mask alone, of bool, if masked_fill fills True\n"
-        "# (a mask of floats is added); rows masked throughout come out as 0; no attention weights come out\n"
+        "# another mask, combined with the causal one: attn_mask=mask in its place; of bool, True = attend: ~mask if\n"
+        "# yours hides True; of floats it is added; rows hidden throughout come out as 0, and no weights come out\n"
         "# dropout: dropout_p=p if self.training else 0.0; scale=1 / yours, unless you divide by sqrt(head width)\n"
         "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand",
-    against="softmax(query @ key.mT / scale) @ value",
+    against="softmax((query @ key.mT / scale).masked_fill(later, -inf)) @ value",
     guide=("M1",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),

@@ -38,7 +38,7 @@ TIP = Tip(
     id="static-int8",
     title="Quantize convolutions statically to 8 bits for inference",
     do=(
-        "from itertools import islice\n"
+        "from itertools import islice  # and pip install torchao\n"
         "from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e\n"
         "from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86\n"
         "example, _ = next(iter(loader))\n"
@@ -46,7 +46,7 @@ TIP = Tip(
         "model = prepare_pt2e(torch.export.export(model.eval(), (example,), strict=True).module(), quantizer)"
         "  # to infer alone\n"
         "with torch.no_grad(): [model(calibrating) for calibrating, _ in islice(loader, 4)]"
-        "  # set the scales: rather a hundred batches\n"
+        "  # set the scales: rather a hundred batches, shuffled\n"
         "model = convert_pt2e(model)\n"
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"

@@ -26,11 +26,12 @@ TIP = Tip(
     do=(
         "from torchvision.transforms import v2\n"
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
-        "plain = v2.Compose([v2.PILToTensor(), v2.Resize((224, 224)), *floats])  # in both: your own resize, changes, "
-        "mean and deviation\n"
-        "augmented = v2.Compose([v2.PILToTensor(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *floats])\n"
-        "data.transform = plain  # augmented for training data; set it before the DataLoader is made\n"
-        "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
+        "plain = [v2.Resize((224, 224))]\n"
+        "augmented = [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()]\n"
+        "own = plain  # or augmented: what your transform does, with your mean and deviation above\n"
+        "data.transform = v2.Compose([v2.PILToTensor(), *own, *floats])\n"
+        "# set it before the DataLoader is made; not on a Subset or ConcatDataset, nor where "
+        "`transforms` is what the data set calls: there it does nothing"
     ),
     when="photos are resized as Pillow images, not by NEAREST, and not rotated, sheared or RandAugmented",
     against="the same transforms on Pillow images",

@@ -60,8 +60,8 @@ TIP = Tip(
     do=(
         "loss.backward()\n"
         "# with a GradScaler: scaler.unscale_(optimizer) first\n"
-        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)  # ours; yours: a "
-        "little above the norm that it returns in calm steps\n"
+        "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.25)"
+        "  # cuts most of our steps; tune yours, with the rate\n"
         "optimizer.step()"
     ),
     when="a training's loss jumps up or diverges",

@@ -332,6 +332,8 @@ def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
     from tipbench.fleet import compared as fleet
 
+    if options.confirm and not options.fail_if:
+        raise UserError("--confirm times once more what --fail-if alarms at: add --fail-if slower, or failed")
     if fleet.is_fleet(options.runs) and not options.fail_if:
         for written in fleet.show(Path(options.runs[0]), options.format, options.out):
             print(written)

@@ -8,6 +8,7 @@ differ by 1 %.
 from __future__ import annotations
 
 from random import SystemRandom
+from typing import ClassVar
 
 import torch
 
@@ -28,15 +29,16 @@ DRAWN = SystemRandom().choice((-10, 0, 10))
 computes beyond its baseline. No seed decides it, so launches with the same seed differ too."""
 
 
-def amount(in_baseline: int = 0, in_optimized: int = 0) -> Sizes:
-    """Sizes of a pair whose sides compute so many sines beyond SINES."""
-    return Sizes(dict(sines=SINES, in_baseline=in_baseline, in_optimized=in_optimized, elements=2000))
-
-
 class _Sines(Pair):
     """`sines` on both sides, and on either side as many more as `sizes` says."""
 
     equal = Equal.BITWISE
+
+    def __init_subclass__(cls, in_baseline: int = 0, in_optimized: int = 0) -> None:
+        cls.sizes = Sizes(dict(sines=SINES, in_baseline=in_baseline, in_optimized=in_optimized, elements=2000))
+        if "truth" not in vars(cls):
+            cls.truth = {"optimized": (SINES + in_baseline) / (SINES + in_optimized)}
+        super().__init_subclass__()
 
     def step_of(self, count: int) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -70,64 +72,37 @@ class _Sines(Pair):
 class Nothing(_Sines):
     """Both sides alike."""
 
-    sizes = amount()
-    truth = {"optimized": 1.0}
 
-
-class InBaseline1(_Sines):
+class InBaseline1(_Sines, in_baseline=1):
     """0.5 %: no difference of practical size."""
 
-    sizes = amount(in_baseline=1)
-    truth = {"optimized": 201 / 200}
 
-
-class InOptimized2(_Sines):
+class InOptimized2(_Sines, in_optimized=2):
     """1 %: the largest that is no difference of practical size."""
 
-    sizes = amount(in_optimized=2)
-    truth = {"optimized": 200 / 202}
 
-
-class InBaseline3(_Sines):
+class InBaseline3(_Sines, in_baseline=3):
     """1.5 %."""
 
-    sizes = amount(in_baseline=3)
-    truth = {"optimized": 203 / 200}
 
-
-class InOptimized4(_Sines):
+class InOptimized4(_Sines, in_optimized=4):
     """2 %."""
 
-    sizes = amount(in_optimized=4)
-    truth = {"optimized": 200 / 204}
 
-
-class InBaseline6(_Sines):
+class InBaseline6(_Sines, in_baseline=6):
     """3 %."""
 
-    sizes = amount(in_baseline=6)
-    truth = {"optimized": 206 / 200}
 
-
-class InBaseline10(_Sines):
+class InBaseline10(_Sines, in_baseline=10):
     """5 %."""
 
-    sizes = amount(in_baseline=10)
-    truth = {"optimized": 210 / 200}
 
-
-class InOptimized10(_Sines):
+class InOptimized10(_Sines, in_optimized=10):
     """5 %."""
 
-    sizes = amount(in_optimized=10)
-    truth = {"optimized": 200 / 210}
 
-
-class InOptimized20(_Sines):
+class InOptimized20(_Sines, in_optimized=20):
     """10 %."""
-
-    sizes = amount(in_optimized=20)
-    truth = {"optimized": 200 / 220}
 
 
 class AtRandom(_Sines):
@@ -136,7 +111,7 @@ class AtRandom(_Sines):
     Over launches the effect is 0 on average and 4 % in its spread, so nothing can be said honestly.
     """
 
-    sizes = Sizes(dict(sines=SINES, elements=2000))
+    truth: ClassVar[dict[str, float]] = {}
 
     def more(self) -> tuple[int, int]:
         return max(0, -DRAWN), max(0, DRAWN)

@@ -19,7 +19,7 @@ import msgspec
 from tipbench.errors import UserError
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
 from tipbench.machine.controls import callers, preloading
-from tipbench.machine.orphans import end_cleaners, kill_tree, run_module
+from tipbench.machine.orphans import end_cleaners, kill_tree, run_module, spawn
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
 from tipbench.report.output import write_file
@@ -116,28 +116,19 @@ def _answer(
     with Scratch() as scratch, writing_to(scratch):
         file, log = scratch / "answer.json", scratch / "output"
         command = run_module(f"tipbench.given.{module}", target, str(file), *words)
-        env = {**env, **_own_folders(scratch)}
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-            try:
-                code = _waited_for(process, log, deadline_s, shown)
-            except subprocess.TimeoutExpired:
-                raise NoJob(
-                    f"{shown}: building the job and running its steps took over {deadline_s:.0f} s: if it needs as "
-                    "long, give a longer --budget; what runs a training belongs below "
-                    '`if __name__ == "__main__":`, as the file is imported, and a program that '
-                    "keeps the same cores busy can slow it down as much"
-                ) from None
-            finally:  # with all that it has started
-                end_cleaners(process.pid, kill_tree(process.pid))
-                process.wait()
+        process = spawn(command, {**env, **_own_folders(scratch)}, log)
+        try:
+            code = _waited_for(process, log, deadline_s, shown)
+        except subprocess.TimeoutExpired:
+            raise NoJob(
+                f"{shown}: building the job and running its steps took over {deadline_s:.0f} s: if it needs as "
+                "long, give a longer --budget; what runs a training belongs below "
+                '`if __name__ == "__main__":`, as the file is imported, and a program that '
+                "keeps the same cores busy can slow it down as much"
+            ) from None
+        finally:  # with all that it has started
+            end_cleaners(process.pid, kill_tree(process.pid))
+            process.wait()
         _expect_few_lines(log, shown)
         if not file.exists():
             ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from tipbench.engine.diagnose import Evidence, unreadable
 from tipbench.engine.fork_server import ForkServer, ServerGone
-from tipbench.engine.process import Process, spawn
+from tipbench.engine.process import Process
 from tipbench.machine.native import find_programs
+from tipbench.machine.orphans import spawn
 from tipbench.machine.temporary import full
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings

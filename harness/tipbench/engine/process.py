@@ -6,23 +6,12 @@ import functools
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
 from tipbench.engine.fork_server import Forked, ServerGone
 from tipbench.machine.orphans import end_cleaners, kill_tree
-
-
-def spawn(command: Sequence[str], env: Mapping[str, str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a process that prints into the file `output`."""
-    with output.open("wb") as printed:
-        # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
-        return subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True
-        )
 
 
 class Process:

@@ -6,9 +6,10 @@ import ctypes
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def run_module(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of ours in a process that ends with this one, from its first moment: importing
     torch takes seconds, in which `kill -9` of this process left it running for ever."""
     return [sys.executable, "-P", "-m", __name__, str(os.getpid()), module, *arguments]
+
+
+def spawn(command: Sequence[str], env: Mapping[str, str], output: Path) -> subprocess.Popen[bytes]:
+    """Start a process that prints into the file `output`."""
+    with output.open("wb") as printed:
+        # Its own session: one signal reaches everything it starts, and the terminal's Ctrl-C none.
+        return subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True
+        )
 
 
 def kill_tree(pid: int) -> list[psutil.Process]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -79,25 +79,26 @@ class RunOptions:
     given: str = ""
 
 
-class StoredTip(TypedDict):
-    """The fields of a tip that reports show."""
+@dataclass(frozen=True)
+class StoredTip:
+    """The fields of a `tipbench.tip.pair.Tip` that reports show. Empty: not known, as in older files."""
 
     id: str
     title: str
     claim: str
-    guide: NotRequired[list[Any]]
-    published: NotRequired[str]
-    status: NotRequired[str]
-    note: NotRequired[str]
-    why_not: NotRequired[str]
-    do: NotRequired[str]
-    called: NotRequired[str]
-    ways: NotRequired[dict[str, str]]
-    once: NotRequired[str]
-    one_of: NotRequired[str]
-    when: NotRequired[str]
-    against: NotRequired[str]
-    evidence: NotRequired[str]
+    guide: tuple[Any, ...] = ()
+    published: str = ""
+    status: str = ""
+    note: str = ""
+    why_not: str = ""
+    do: str = ""
+    called: str = ""
+    ways: Mapping[str, str] = field(default_factory=dict)
+    once: str = ""
+    one_of: str = ""
+    when: str = ""
+    against: str = ""
+    evidence: str = ""
 
 
 class MechanismFields(TypedDict, total=False):

@@ -7,7 +7,6 @@ no better answer than "faster alone".
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
-from tipbench.report.price import NOT_MEASURED
+from tipbench.report.price import NONE_MEASURED, NOT_MEASURED
 from tipbench.report.result import MEMORY_KINDS, Key, Result
 from tipbench.report.ways import WayEffect, lead_of, name_ways, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
@@ -90,10 +89,17 @@ class Answer:
     @property
     def others(self) -> list[WayEffect]:
         """Further ways that pay; of values of one setting the answer names the best alone."""
-        setting, is_value, _ = self.ways[0].name.partition("=") if self.ways else ("", "", "")
-        values = f"{setting}{is_value}" if is_value else None
         ways = (way for way in self.ways[1:] if way.kind in (USE, USE_IF) and way.is_way)
-        return [way for way in ways if values is None or not way.name.startswith(values)]
+        return [way for way in ways if not way.value or not self.ways[0].value]
+
+    @property
+    def alternatives(self) -> str:
+        """What other values of its setting, or other ways that pay, bring in its first job: `1: 1.12x, 4: 3.45x`."""
+        is_sweep, job = bool(self.ways[0].value), self.gains[0].pair
+        ways = {way.value: way for way in self.ways[1:]} if is_sweep else {way.name: way for way in self.others}
+        names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
+        gains = ((name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job)
+        return ", ".join(f"{name}: {effect.ratio:.2f}x" for name, effect in gains if effect.mean)
 
     @property
     def harmful(self) -> list[WayEffect]:
@@ -128,7 +134,7 @@ def _of_members(answer: Answer) -> str:
     }
     left_out = ", or ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
     gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
-    price = "" if answer.price.startswith(("none", NOT_MEASURED)) or not answer.price else f"; price: {answer.price}"
+    price = "" if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else f"; price: {answer.price}"
     return f"{gains}{f' (without {left_out})' if left_out else ''}{price}"
 
 
@@ -181,7 +187,7 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
     ways = ways_of(jobs, [effect.row for effect in alone])
     lead = lead_of(ways)
     first = lead.gains[0].effect.row
-    kind, when = lead.kind, first.when if lead.kind in (USE_IF, DEPENDS) else ""
+    kind, when = lead.kind, first.about.when if lead.kind in (USE_IF, DEPENDS) else ""
     if kind in (USE, USE_IF) and workload == OPERATIONS:
         kind, when = (ALONE if claim_of([first]) == Claim.FASTER else UNCLEAR), ""
         remarks = [*remarks, "the operation alone; not tried in a job"]
@@ -196,9 +202,9 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
     results = [gain.effect.row for gain in lead.gains]
     answer = Answer(
         tip=first.tip,
-        title=first.title,
+        title=first.about.title,
         claim=claim_of([first]),
-        one_of=first.one_of,
+        one_of=first.about.one_of,
         workload=workload,
         kind=kind,
         answer="",
@@ -222,7 +228,7 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
 def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
     """Names of operations that are slower with the tip on the job's device, as the guide words it."""
     slower = [
-        f"{effect.row.pair} is slower ({math.exp(effect.mean.mean):.2f}x)"
+        f"{effect.row.pair} is slower ({effect.ratio:.2f}x)"
         for effect in alone
         if effect.row.is_headline and effect.row.device == job.device and not effect.row.trainings
         if effect.state.word == "loss" and effect.mean is not None and claim_of([job]) == Claim.FASTER
@@ -231,7 +237,7 @@ def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
 
 
 def _is_toy(results: Iterable[Result]) -> bool:
-    of_trainings = [result for result in results if result.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
+    of_trainings = [result for result in results if result.about.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
     steps = [statistics.fmean(result.trainings[0].steps) for result in of_trainings if result.trainings]
     return bool(of_trainings) and sum(step > LONG_TRAINING for step in steps) < ENOUGH
 
@@ -264,4 +270,4 @@ def _nothing(results: Sequence[Result]) -> Answer:
         why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
     first = max(results, key=lambda result: result.scale == "macro")
     workload = workload_of(first)
-    return Answer(first.tip, first.title, claim_of(results), first.one_of, workload, kind, kind, gain=why)
+    return Answer(first.tip, first.about.title, claim_of(results), first.about.one_of, workload, kind, kind, gain=why)

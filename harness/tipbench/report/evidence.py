@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from tipbench.records.fields import StoredTip
 from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, meets_claim
 from tipbench.report.trained import describe_trainings
@@ -29,9 +30,8 @@ _LIMITS = {
 
 def evidence_lines(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[str]:
     """rows: all of one tip, in the order of the results table. kinds: of its answers."""
-    tip = rows[0]
     return [
-        *_promise(tip),
+        *_promise(rows[0].about),
         *_broken_promise(rows, kinds),
         *_each(rows, "Equal work", lambda row: {"": equal_work(row.equal)}),
         *_each(rows, "Mechanism", _mechanism),
@@ -47,8 +47,8 @@ def reason(row: Result) -> str:
     return f"{row.reason} (remedy: {row.remedy})" if row.reason and row.remedy else row.reason
 
 
-def _promise(tip: Result) -> Iterator[str]:
-    guide = f" ({', '.join(tip.guide)})" if tip.guide else ""
+def _promise(tip: StoredTip) -> Iterator[str]:
+    guide = f" ({', '.join(map(str, tip.guide))})" if tip.guide else ""
     if tip.claim:
         published = f"its figure: {tip.published}" if tip.published else "it gives no figure"
         yield f"The guide's claim{guide}: {tip.claim}; {published}."
@@ -64,11 +64,11 @@ def _broken_promise(rows: Sequence[Result], kinds: Collection[str]) -> list[str]
     broken: dict[str, bool] = {}
     for row in rows:
         outcome = meets_claim(row)
-        if outcome or (outcome is False and (row.verdict != "inconclusive" or row.claim == Claim.LEANER)):
+        if outcome or (outcome is False and (row.verdict != "inconclusive" or row.about.claim == Claim.LEANER)):
             broken[row.pair] = broken.get(row.pair, True) and not outcome
     pairs = [pair for pair, is_broken in broken.items() if is_broken]
-    explained = rows[0].why_not and not {DO_NOT, SMALL, UNCLEAR}.isdisjoint(kinds)
-    why = f" Why, we think: {rows[0].why_not}" if explained else ""
+    explained = rows[0].about.why_not and not {DO_NOT, SMALL, UNCLEAR}.isdisjoint(kinds)
+    why = f" Why, we think: {rows[0].about.why_not}" if explained else ""
     return [f"Not as the guide promises: {', '.join(pairs)}.{why}"] if pairs else []
 
 

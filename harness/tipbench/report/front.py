@@ -10,6 +10,7 @@ from textwrap import shorten
 
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import (
+    ACTS,
     ALONE,
     DEPENDS,
     DO_NOT,
@@ -21,8 +22,8 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
-from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NOT_MEASURED, changes_next_to_nothing
-from tipbench.report.questions import WORK_COLUMNS, TipLine, questions
+from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, changes_next_to_nothing
+from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
 from tipbench.report.result import MEMORY_MARGIN, Result, Sides
 from tipbench.report.ways import WayEffect
 from tipbench.tip.guide import FOREMOST
@@ -42,7 +43,7 @@ LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 36, 150
 """Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
 tip's page has all."""
 
-DEPRECATED = " (deprecated)"
+DEPRECATED, OF_THE_PROCESS, AS_WORDED = " (deprecated)", " (p)", "as the guide words it"
 
 GRADES = SURE, LIKELY, VARIES, COSTS = "sure", "likely", "depends", "costs"
 """What the table says of a change, in its order: at 99.5 %, at 95 %, it pays in some jobs alone, it costs."""
@@ -66,7 +67,7 @@ class Row:
 
     Attributes:
         grade: one of GRADES.
-        title, address: of the tip.
+        tip, title, address: of the tip.
         cells: one for each column.
         memory: of live tensors; empty if not measured.
         only_if: the condition, cut where it is long, as the page shows it whole elsewhere.
@@ -75,6 +76,7 @@ class Row:
     """
 
     grade: str
+    tip: str
     title: str
     address: str
     cells: tuple[TableCell, ...]
@@ -156,19 +158,18 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
         conditions=tuple(
-            _tip_line(row.title.removesuffix(DEPRECATED), row.address, row.whole, row.remarks)
+            _tip_line(row.tip, row.address, row.whole, row.remarks)
             for row in rows[SHOWN:]
             if row.whole != row.only_if or row.remarks
         ),
         questions=tuple(questions(made, address)),
-        little=_grouped((_little(answer), answer.tip, address(answer.tip)) for answer in little),
+        little=_grouped((_little(a), f"{a.tip} ({_of_jobs(a)})", address(a.tip)) for a in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
         recipes=tuple(_tip_line(a.title, address(a.tip), a.answer, list(_gains(a.gains))) for a in recipes),
-        avoid=tuple(TipLine(a.title, address(a.tip), f"not {_avoided(w)}") for a in timed for w in _to_avoid(a)),
+        avoid=tuple(line for answer in timed for line in _to_avoid(answer, address(answer.tip))),
         together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
-            # The tip's page has all of its reasons.
-            (re.split(r"; | \(remedy", answer.gain)[0], answer.tip, address(answer.tip))
+            (why_impossible(answer.gain), answer.tip, address(answer.tip))
             for answer in made
             if answer.kind == IMPOSSIBLE
         ),
@@ -198,14 +199,16 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     when = next((answer.when for answer in about if answer.when), "")
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
-    title += DEPRECATED if first.gains and first.gains[0].effect.row.status.startswith("deprecated") else ""
+    title += DEPRECATED if first.gains and first.gains[0].effect.row.about.status.startswith("deprecated") else ""
     remarks = tuple(
         dict.fromkeys(
             [f"not with: {answer.rival}" for answer in about if answer.rival]
             + [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
         )
     )
-    return Row(grade, title, address(first.tip), cells, memory_cell(about), short_condition(when), when, remarks)
+    return Row(
+        grade, first.tip, title, address(first.tip), cells, memory_cell(about), short_condition(when), when, remarks
+    )
 
 
 def table_cell(answer: Answer) -> TableCell:
@@ -221,13 +224,15 @@ def table_cell(answer: Answer) -> TableCell:
     decided = ("gain",) if answer.kind in (USE, USE_IF) else ("gain", "loss")
     gains = [gain for gain in gains if gain.state in decided] or gains
     means = [gain.effect.mean for gain in gains if gain.effect.mean]
-    ratios = [math.exp(mean.mean) for mean in means]
+    ratios = [gain.effect.ratio for gain in gains]
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
-    brackets = "" if len(ratios) > 1 or low == high else f"({least}-{most})"
+    in_brackets = ["" if len(ratios) > 1 or low == high else f"{least}-{most}"]
+    in_brackets.append(f"{len(gains)} of {len(rows)} jobs" if len(gains) < len(rows) else "")
+    brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""
     if answer.kind == DO_NOT:
-        return TableCell(rest=f"costs: {number}")
+        return TableCell(rest=f"not here: {number}")
     return TableCell(number, brackets) if is_sure_of(answer) else TableCell(rest=f"{number} {brackets}".strip())
 
 
@@ -251,14 +256,15 @@ def _time_of(rows: Sequence[Result]) -> str:
 def memory_cell(answers: Iterable[Answer]) -> TableCell:
     """How the memory of their jobs changes."""
     jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
-    changes = [(claim, sides) for claim, row in jobs if (sides := _memory_sides(claim, row)) and all(sides)]
+    changes = [(claim, row, sides) for claim, row in jobs if (sides := _memory_sides(claim, row)) and all(sides)]
     if not changes:
         return TableCell()
-    changes.sort(key=lambda pair: pair[1][1] / pair[1][0])
-    (claim, least), (_, most) = changes[0], changes[-1]
+    changes.sort(key=lambda of: of[2][1] / of[2][0])
+    (claim, _, least), (_, _, most) = changes[0], changes[-1]
+    is_of_process = all(sides == row.tree_sides for _, row, sides in changes)
     if all(abs(after / before - 1) < LIVE_MARGIN for before, after in (least, most)):
         return TableCell(rest="same")
-    words = " to ".join(dict.fromkeys([change(*least), change(*most)]))
+    words = " to ".join(dict.fromkeys([change(*least), change(*most)])) + OF_THE_PROCESS * is_of_process
     return TableCell(words) if claim == Claim.LEANER else TableCell(rest=words)
 
 
@@ -266,7 +272,7 @@ def _memory_sides(claim: str, row: Result) -> Sides | None:
     """Of live tensors; of the process where a model is compiled, or where next to nothing of it are tensors that
     change: photos that are kept are none, and half of 1.6 MiB is nothing."""
     live, process = row.memory_sides, row.tree_sides
-    if row.one_of == COMPILED_MODEL or not live:
+    if row.about.one_of == COMPILED_MODEL or not live:
         return process
     if claim == Claim.LEANER or not process or not changes_next_to_nothing(row):
         return live
@@ -285,26 +291,32 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     short = [answer for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE]
     code = how(short[0].do, short[0].workload) if short else ""
     are_alike = len({answer.against for answer in pays}) == 1
-    facts = [fact for answer in pays for fact in _facts(answer, len(pays) > 1, are_alike)]
+    shown = short[0].do if short else ""
+    facts = [fact for one in pays for fact in _facts(one, len(pays) > 1, are_alike, shown not in ("", one.do))]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
     return ChangeText(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
 
 
-def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool) -> Iterator[str]:
+def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, has_other_code: bool) -> Iterator[str]:
     where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
     if answer.when:
         yield f"Only if {answer.when}."
-    yield from _joined(list(_gains(answer.gains)))
+    lead = answer.ways[0]
+    named = lead.gains[0].effect.row.variant if lead.value else lead.name or answer.title
+    lines = _joined(list(_gains(answer.gains)))
+    yield from (f"With {named}: {line}" if has_other_code else line for line in lines)
     if answer.against:
         yield f"Against{'' if baselines_are_alike else where}: {answer.against}."
-    if answer.price not in ("", NOT_MEASURED):
+    if answer.price and not answer.price.startswith((NOT_MEASURED, NONE_MEASURED)):
         yield f"Price{where}: {answer.price}."
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
-    others = [f"or {way.name or 'as the guide words it'}: {next(_gains(way.gains))}" for way in answer.others]
-    lines = _joined([*others, *(f"not {_avoided(way)}" for way in answer.harmful)])
+    if lead.value and answer.alternatives:
+        yield f"{job_words(answer.gains[0].pair)} with other values: {answer.alternatives}."
+    others = [f"or {way.name or AS_WORDED}: {next(_gains(way.gains))}" for way in answer.others]
+    lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {_cost(way)}" for way in answer.harmful)])
     yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
 
 
@@ -324,9 +336,12 @@ def _gains(gains: Iterable[Gain]) -> Iterator[str]:
 
 
 def _little(answer: Answer) -> str:
-    operations = f": {'; '.join(_gains(answer.gains))}" if answer.kind == ALONE else ""
     memory = " of memory" * (answer.claim == Claim.LEANER)
-    return f"{answer.answer}{memory} in {WORK_COLUMNS[answer.workload]}{operations}"
+    return f"{answer.answer}{memory} in {WORK_COLUMNS[answer.workload]}"
+
+
+def _of_jobs(answer: Answer) -> str:
+    return "; ".join(_gains(answer.gains) if answer.kind == ALONE else [job_words(gain.pair) for gain in answer.gains])
 
 
 def _open(answer: Answer, address: str) -> TipLine:
@@ -334,23 +349,25 @@ def _open(answer: Answer, address: str) -> TipLine:
     return _tip_line(answer.title, address, WORK_COLUMNS[answer.workload], below)
 
 
-def _to_avoid(answer: Answer) -> list[WayEffect]:
-    """Ways that cost of tips that do not: the table has the others."""
-    return [] if answer.kind == DO_NOT or answer.workload == OPERATIONS else answer.harmful
+def _to_avoid(answer: Answer, address: str) -> list[TipLine]:
+    """Ways that cost time or memory in whole jobs."""
+    ways = [] if answer.workload == OPERATIONS else [*answer.ways[: answer.kind == DO_NOT], *answer.harmful]
+    return [TipLine(f"{way.name or answer.title} ({answer.tip})", address, _cost(way)) for way in ways]
 
 
-def _avoided(way: WayEffect) -> str:
-    costs = next(gain for gain in way.gains if gain.state == "loss")
-    return f"{way.name or 'as the guide words it'}: {next(_gains([costs]))}"
+def _cost(way: WayEffect) -> str:
+    return next(_gains(gain for gain in way.gains if gain.state == "loss"))
 
 
 def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     tried = {answer.tip for answer in made if answer.kind != IMPOSSIBLE}
-    still_open = len({answer.tip for answer in made if answer.kind == UNCLEAR})
+    still_open = len({answer.tip for answer in made if answer.kind == UNCLEAR} - {row.tip for row in rows})
+    recipes = len({answer.tip for answer in made if answer.claim in RECIPES and answer.kind in ACTS})
     no_time = sum(row.grade == SURE and not any(cell.strong for cell in row.cells) for row in rows)
     sure = f"pay for sure{f' ({no_time} in memory or a start alone)' * (no_time > 0)}"
     words = {SURE: sure, LIKELY: "likely", VARIES: "in some jobs", COSTS: "to avoid"}
-    counts = {word: sum(row.grade == grade for row in rows) for grade, word in words.items()} | {"open": still_open}
+    counts = {word: sum(row.grade == grade for row in rows) for grade, word in words.items()}
+    counts |= {"recipes": recipes, "open": still_open}
     parts = [f"{count} {word}" for word, count in counts.items() if count]
     if not tried:
         return "No tip was tried."

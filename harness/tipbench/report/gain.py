@@ -54,7 +54,7 @@ def gain_of(effect: Effect) -> Gain:
 
 def _brought(effect: Effect) -> str:
     result, mean = effect.row, effect.mean
-    counted = training_effect(result) if result.claim == Claim.SOONER_AT_TARGET else None
+    counted = training_effect(result) if result.about.claim == Claim.SOONER_AT_TARGET else None
     if effect.measure is not TIME and (counted is None or not counted.both_reach):
         return _readings(result, mean) if effect.means else "not measured yet"
     if mean is None:
@@ -68,12 +68,12 @@ def _brought(effect: Effect) -> str:
 def _readings(result: Result, mean: Mean | None) -> str:
     """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
     sides, counted = result.memory_sides, training_effect(result)
-    if result.claim == Claim.LEANER and sides:
+    if result.about.claim == Claim.LEANER and sides:
         return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
-    if result.claim == Claim.SOONER and result.one_off_sides is not None:
+    if result.about.claim == Claim.SOONER and result.one_off_sides is not None:
         return "once {} -> {}".format(*map(seconds, result.one_off_sides))
-    if counted is not None and result.claim == Claim.BETTER:
+    if counted is not None and result.about.claim == Claim.BETTER:
         return score_text(counted)
     if counted is not None:
-        return step_ratio_text(counted, mean if result.claim == Claim.FEWER_STEPS else None)
+        return step_ratio_text(counted, mean if result.about.claim == Claim.FEWER_STEPS else None)
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"

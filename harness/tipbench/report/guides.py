@@ -60,9 +60,9 @@ def _words(claim: Claim, result: Result | None) -> str:
         return "not in this run"
     if not result.is_measured:
         return result.reason or result.verdict
-    (answer,) = answers([replace(result, claim=claim)])
+    (answer,) = answers([replace(result, about=replace(result.about, claim=claim))])
     words = [answer.gains[0].words]
-    if result.claim != claim == Claim.LEANER and result.tree_sides:
+    if result.about.claim != claim == Claim.LEANER and result.tree_sides:
         # Live tensors are those of one process, and what is for less time may take others: a DataLoader's workers.
         words += more_memory([], [result.tree_sides])
     return "; ".join(words)

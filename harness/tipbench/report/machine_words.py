@@ -11,8 +11,6 @@ from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.report.grade import format_value
 from tipbench.tip.wording import plural, size
 
-_UNKNOWN = (UNAVAILABLE, DENIED)
-
 
 def machine_words(machine: Mapping[str, Any]) -> str:
     """`AMD EPYC (Zen 4), 2 cores, 24 GiB, no GPU`, or its name where the description is another."""
@@ -20,7 +18,7 @@ def machine_words(machine: Mapping[str, Any]) -> str:
     if not isinstance(cpu, str) or not isinstance(cores, int) or not isinstance(memory, int):
         return str(machine.get("name") or "an unnamed machine")
     march = machine.get("microarchitecture")
-    is_named = isinstance(march, str) and march not in ("", *_UNKNOWN)
+    is_named = isinstance(march, str) and march not in ("", UNAVAILABLE, DENIED)
     kind = f" ({re.sub(r'^zen(?=[0-9])', 'Zen ', str(march))})" if is_named else ""
     return ", ".join([f"{cpu}{kind}", plural(cores, "core"), size(memory), *_gpus(machine)])
 
@@ -35,28 +33,6 @@ def versions(machine: Mapping[str, Any]) -> str:
     """`torch 2.15.0, Python 3.11.7`, as far as they are known."""
     named = {"torch": "torch", "python": "Python"}
     return ", ".join(f"{shown} {machine[name]}" for name, shown in named.items() if machine.get(name))
-
-
-def brief_lines(machine: Mapping[str, Any]) -> list[str]:
-    """Two lines, one more where several machines share the ranks; what a machine does not tell is left out."""
-    cores, memory, kernel = machine.get("cores"), machine.get("memory_bytes"), machine.get("kernel")
-    caches = machine.get("caches")
-    parts: dict[str, list[Any]] = {
-        "Hardware": [
-            machine.get("cpu"),
-            plural(cores, "core") if isinstance(cores, int) else None,
-            format_value("caches", caches) if isinstance(caches, Mapping) and caches else None,
-            f"{size(memory)} of memory" if isinstance(memory, int) else None,
-            *_gpus(machine),
-        ],
-        "Software": [
-            machine.get("os"),
-            kernel and f"kernel {kernel}",
-            *(f"{name} {machine[name]}" for name in ("torch", "torchvision", "python") if machine.get(name)),
-        ],
-    }
-    facts = {label: [str(part) for part in listed if part and part not in _UNKNOWN] for label, listed in parts.items()}
-    return [f"{label}: {', '.join(listed)}." for label, listed in facts.items() if listed]
 
 
 def field_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:

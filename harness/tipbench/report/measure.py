@@ -61,6 +61,11 @@ class Effect:
         return pool_runs(self.means, self.measure.spread) if self.means else None
 
     @property
+    def ratio(self) -> float:
+        """What the baseline takes over what the variant takes; 1 if not known."""
+        return math.exp(self.mean.mean) if self.mean else 1.0
+
+    @property
     def is_sure(self) -> bool:
         """Whether a gain is one at 99.5 %, and of time also by the verdict of its pair."""
         if self.measure is TIME and self.row.verdict != "faster":
@@ -82,9 +87,9 @@ def effects(rows: Sequence[Result]) -> dict[Key, Effect]:
     for row in rows:
         if not row.is_measured:
             continue
-        measure = MEASURES.get(row.claim, TIME)
+        measure = MEASURES.get(row.about.claim, TIME)
         means = row.sessions if measure.of is _time and row.sessions else [mean for mean in [measure.of(row)] if mean]
-        if means and row.claim == Claim.SOONER_AT_TARGET:
+        if means and row.about.claim == Claim.SOONER_AT_TARGET:
             steps = _steps(row)
             means = [product(pool_runs(means, TIMES), steps)] if steps else []
         made[row.key] = Effect(row, tuple(means), measure)
@@ -152,5 +157,5 @@ MEASURES: Mapping[str, Measure] = {
 
 def claim_of(results: Sequence[Result]) -> str:
     """Time, if an older version promised something else."""
-    claim = results[0].claim
+    claim = results[0].about.claim
     return claim if claim in MEASURES else str(Claim.FASTER)

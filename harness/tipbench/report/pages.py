@@ -27,7 +27,7 @@ from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.front import front
 from tipbench.report.html import ANCHORS
-from tipbench.report.machine_words import brief_lines, field_rows, machine_words, versions
+from tipbench.report.machine_words import field_rows, machine_words, versions
 from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts
 from tipbench.tip.pair import CONTROL, TOGETHER
@@ -155,7 +155,6 @@ def _run(run: Run) -> dict[str, Any]:
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
         "controls_heap": controls_heap(run.controls, str(run.machine.get("libc"))),
-        "machine": brief_lines(run.machine),
         "fields": field_rows(run.machine),
         "counts": counts(run),
     }
@@ -240,7 +239,7 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, Any]:
     pairs = {row.pair_name: row for row in rows}
     return {
-        "title": rows[0].title,
+        "title": rows[0].about.title,
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],

@@ -18,7 +18,7 @@ LIVE_MARGIN = 0.01
 """Peaks of live tensors that differ by less are called equal: identical sides have the same to the last byte."""
 
 
-NOT_MEASURED = "not measured"
+NOT_MEASURED, NONE_MEASURED = "not measured", "none measured"
 
 COMPILED_MODEL = "compiled model"
 """What tips that compile a model change. Weights that are compiled into a program are no tensors: 8 bits seemed to save
@@ -33,22 +33,22 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
         for result in trainings
         if (counted := training_effect(result)) and price_in_score(counted)
     )
-    status = jobs[0].status
+    status = jobs[0].about.status
     parts += [status] if status not in ("", "current") and not status.startswith(DEFAULT_NOW) else []
     return "; ".join(parts) or _nothing(jobs)
 
 
 def _nothing(jobs: Sequence[Result]) -> str:
-    live = any(job.memory_sides and job.one_of != COMPILED_MODEL for job in jobs)
-    if jobs[0].claim == Claim.LEANER or not (live or any(job.tree_sides for job in jobs)):
+    live = any(job.memory_sides and job.about.one_of != COMPILED_MODEL for job in jobs)
+    if jobs[0].about.claim == Claim.LEANER or not (live or any(job.tree_sides for job in jobs)):
         return NOT_MEASURED
     margin = LIVE_MARGIN if live else MEMORY_MARGIN
-    return f"none measured above {100 * margin:.0f} %"
+    return f"{NONE_MEASURED} above {100 * margin:.0f} %"
 
 
 def _time(jobs: Sequence[Result]) -> list[str]:
     """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
-    if jobs[0].claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
+    if jobs[0].about.claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         return []
     slower = [job for job in jobs if job.verdict == "slower" and job.speedup and job.is_timed]
     if slower:
@@ -67,10 +67,10 @@ def _time(jobs: Sequence[Result]) -> list[str]:
 
 
 def _memory(jobs: Sequence[Result]) -> list[str]:
-    of_tensors = [job for job in jobs if job.one_of != COMPILED_MODEL and not changes_next_to_nothing(job)]
+    of_tensors = [job for job in jobs if job.about.one_of != COMPILED_MODEL and not changes_next_to_nothing(job)]
     live = [sides for job in of_tensors if (sides := job.memory_sides) and all(sides)]
     trees = [sides for job in jobs if (sides := job.tree_sides)]
-    return more_memory(live if jobs[0].claim != Claim.LEANER else [], trees)
+    return more_memory(live if jobs[0].about.claim != Claim.LEANER else [], trees)
 
 
 def changes_next_to_nothing(job: Result) -> bool:
@@ -93,7 +93,7 @@ def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]
 
 def _once(jobs: Sequence[Result]) -> list[str]:
     """What the tip takes once, of tips that take something: others' first steps differ by noise."""
-    what = jobs[0].once
+    what = jobs[0].about.once
     if not what:
         return []
     known = [job for job in jobs if job.break_even_steps is not None]

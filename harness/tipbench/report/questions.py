@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,10 @@ from tipbench.report.answer_kinds import (
     SEVERAL,
     TRAINING,
     UNCLEAR,
+    USE,
+    USE_IF,
 )
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
 
 WORK_COLUMNS = {
@@ -42,13 +43,13 @@ QUESTIONS = {
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "Why is the first step slow? It compiles. What shortens that?": ("regional-compile", "changing-shapes"),
+    "The first step compiles: what shortens it?": ("regional-compile", "changing-shapes"),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""
 
-ALTERS_RESULTS = "Which changes alter results?"
-SAVES_MEMORY = "What saves memory, and at what price?"
+ROUNDED = 1e-3
+"""More of the largest value no rounding in float32 changed in the stored runs, where results should be equal."""
 
 
 @dataclass(frozen=True)
@@ -61,32 +62,61 @@ class TipLine:
     below: tuple[str, ...] = ()
 
 
+MOST = 3
+"""Tips that bring something in one job: fewer are not worth a line of it, and no more are named in it."""
+
 SHORT = 150
 """Most characters of a question and its answer in one line."""
 
 
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
-    """A line a question, and one for those whose tips cannot be tried here."""
+    """A line a question; of those whose tips cannot be tried here, why."""
     unknown: dict[str, tuple[str, ...]] = {}
-    impossible = {answer.tip for answer in made if answer.kind == IMPOSSIBLE}
-    vain = [question for question, tips in QUESTIONS.items() if impossible.issuperset(tips)]
+    impossible = {answer.tip: answer.gain for answer in made if answer.kind == IMPOSSIBLE}
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
             yield _line(question, address(answers[0].tip), list(map(_brief, answers)))
-        elif question not in vain:
-            unknown[question] = tips
+        elif possible := tuple(tip for tip in tips if tip not in impossible):
+            unknown[question] = possible
+        else:
+            yield TipLine(question, address(tips[0]), why_impossible(impossible[tips[0]]))
+    if most := tuple(_most(made)):
+        yield TipLine("What brings most in a job, each alone?", "", "", most)
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
-        yield _line(ALTERS_RESULTS, "", [f"{tip} by {off}" for tip, off in altering.items()])
+        yield _line("Which changes alter outputs, and how much?", "", [f"{tip} {off}" for tip, off in altering.items()])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     if savers:
-        yield _line(SAVES_MEMORY, address(savers[0].tip), list(map(_saved, savers)))
-    if vain:
-        yield TipLine(" ".join(vain), "", "not possible here; the reasons stand below")
+        yield _line(
+            "What saves memory of live tensors, and at what price? (each in a job of its own)",
+            address(savers[0].tip),
+            list(map(_saved, savers)),
+        )
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
+
+
+def why_impossible(reasons: str) -> str:
+    """The first of an answer's reasons: the tip's page has all, with what to do about them."""
+    return re.split(r"; | \(remedy", reasons)[0]
+
+
+def _most(made: Sequence[Answer]) -> Iterator[str]:
+    """A line a job in which several tips pay; "or" between those of which one alone can be followed."""
+    jobs: dict[str, dict[str, list[tuple[float, str]]]] = {}
+    for answer in made:
+        if answer.kind in (USE, USE_IF) and answer.claim == Claim.FASTER and answer.workload != SEVERAL:
+            for gain in answer.gains:
+                if gain.state == "gain":
+                    alike = jobs.setdefault(job_words(gain.pair), {}).setdefault(answer.one_of or answer.tip, [])
+                    alike.append((gain.effect.ratio, answer.tip))
+    for job, groups in jobs.items():
+        best = sorted((sorted(alike, reverse=True) for alike in groups.values()), reverse=True)
+        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike) for alike in best[:MOST])
+        if len(best) >= MOST:
+            yield f"{job}: {words}"
 
 
 def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
@@ -102,27 +132,29 @@ def _brief(answer: Answer) -> str:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
         return f"{answer.answer} in {where}"
-    lead = answer.ways[0]
-    workers = re.search(r"num_workers=(\d+)", lead.do)
-    name = f"{workers[1]} workers: " if workers else f"{lead.name}: " if lead.name else ""
+    lead, first = answer.ways[0], answer.gains[0]  # which gains if any does
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
-    first = answer.gains[0]  # which gains if any does
-    values = [(way.name.partition("=")[2], gain) for way in answer.ways[1:] for gain in way.gains if "=" in way.name]
-    same_job = [(value, gain.effect.mean) for value, gain in values if gain.pair == first.pair]
-    others = ", ".join(f"{value}: {math.exp(mean.mean):.2f}x" for value, mean in same_job if mean)
     against = f", against {answer.against}" if answer.against else ""
-    return f"{name}{first.brought} in {job_words(first.pair)}{f' ({others})' if others else ''}{more}{against}"
+    name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
+    others = f" ({answer.alternatives})" if answer.alternatives else ""
+    return f"{name}{first.brought} in {job_words(first.pair)}{others}{more}{against}"
 
 
 def _off(answer: Answer) -> str:
-    """By how much a change alters results by design, at most; empty if it does not."""
-    lossy = [gain.effect.row.equal for gain in answer.gains if gain.effect.row.equal.get("method") == "lossy"]
-    errors = [error for equal in lossy if isinstance(error := equal.get("error"), float)]
+    """By how much a change alters results, at most; empty if by no more than rounding, or than the baseline is off."""
+    errors = []
+    for equal in (gain.effect.row.equal for gain in answer.gains):
+        error = equal.get("error" if equal.get("method") == Equal.LOSSY else "worst")
+        of_baseline = equal.get("baseline_error", 0.0)
+        if isinstance(error, float) and isinstance(of_baseline, float) and error > max(ROUNDED, 2 * of_baseline):
+            errors.append(error)
     return percent(max(errors)) if errors else ""
 
 
 def _saved(answer: Answer) -> str:
-    row = answer.gains[0].effect.row
-    time = f" for {1 / row.speedup:.2f}x the time" if row.speedup and row.speedup < 0.99 else ""
-    return f"{answer.tip} {change(*row.memory_sides) if row.memory_sides else ''}{time}"
+    jobs = []
+    for row in (gain.effect.row for gain in answer.gains if gain.state == "gain"):
+        time = f" for {1 / row.speedup:.2f}x the time" if row.speedup and row.speedup < 0.99 else ""
+        jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
+    return f"{answer.tip}: {', '.join(jobs)}"

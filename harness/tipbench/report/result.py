@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tipbench.records.fields import StoredTip
 from tipbench.records.trainings import Trainings
 from tipbench.tip.pair import CONTROL, Claim
 from tipbench.tip.reason import Reason
@@ -69,8 +70,7 @@ class Result:
     Attributes:
         run_id, started, suite, commit: of the run; started in ISO 8601, UTC.
         machine: the readable name of its hardware.
-        tip, title, claim, guide, published, note, why_not, status, do, called, ways, once, one_of, when, against: as
-            `tipbench.tip.pair.Tip` has them.
+        tip: its id. about: the tip, as stored.
         pair, variant, device: what was measured; device is "cpu" or "cuda".
         scale: "micro" for an operation alone, "macro" for a whole job.
         is_headline: whether the guide words the tip so.
@@ -110,20 +110,7 @@ class Result:
     commit: str
     machine: str
     tip: str
-    title: str
-    claim: str
-    guide: tuple[str, ...]
-    published: str
-    note: str
-    why_not: str
-    status: str
-    do: str
-    called: str
-    ways: Mapping[str, str]
-    once: str
-    one_of: str
-    when: str
-    against: str
+    about: StoredTip
     pair: str
     scale: str
     variant: str
@@ -285,9 +272,9 @@ def steps_to_pay(extra_s: float, before_s: float, saved_s: float) -> int:
 
 def meets_claim(result: Result) -> bool | None:
     """Whether a row shows what the guide promises; None if that is not a gain in a step's time or memory."""
-    if result.claim not in (Claim.FASTER, Claim.LEANER) or not result.is_measured:
+    if result.about.claim not in (Claim.FASTER, Claim.LEANER) or not result.is_measured:
         return None
-    if result.claim == Claim.FASTER:
+    if result.about.claim == Claim.FASTER:
         return result.verdict == "faster"
     sides = result.memory_sides
     return sides is not None and sides[1] <= (1 - MEMORY_MARGIN) * sides[0]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tipbench.records.fields import LARGEST
+from tipbench.records.fields import LARGEST, StoredTip, convert
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.records.trainings import Trainings, read_trainings
@@ -91,18 +91,15 @@ def _result(
     step_s = _step_s(record) if is_measured else None
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
     trainings = _trainings(info, folder) if variant.outcome == "measured" else {}
-    tip: dict[str, Any] = {name: str(info.tip.get(name, "")) for name in TIP_TEXTS}
     return Result(
         **of_run,
-        **tip,
-        tip=str(info.tip["id"]),
-        guide=tuple(str(item) for item in info.tip.get("guide", ())),
+        tip=info.tip["id"],
+        about=convert(info.tip, StoredTip),
         pair=info.pair,
         scale=info.scale,
         variant=judgement.variant,
         device=info.device,
         is_headline=judgement.variant == (info.worded or "optimized"),
-        ways=info.tip.get("ways", {}),
         task=info.task,
         job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
@@ -138,23 +135,6 @@ def _result(
         reason=reasons_text(judgement.reasons),
         remedy=remedies(judgement.reasons),
     )
-
-
-TIP_TEXTS = (
-    "title",
-    "claim",
-    "published",
-    "note",
-    "why_not",
-    "status",
-    "do",
-    "called",
-    "once",
-    "one_of",
-    "when",
-    "against",
-)
-"""Fields of `Tip` that a row has as they are."""
 
 
 def _baseline(record: Record) -> VariantRecord:

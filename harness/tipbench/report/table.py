@@ -48,6 +48,10 @@ def _column(name: str, dtype: str, meaning: str, of: Callable[[Result], Any] | N
     return Column(name, dtype, meaning, attrgetter(name) if of is None else of)
 
 
+def _of_tip(name: str, meaning: str) -> Column:
+    return Column(name, TEXT, meaning, attrgetter(f"about.{name}"))
+
+
 def _peak(side: str, kind: str, result: Result) -> int | None:
     memory = result.baseline_memory if side == "baseline" else result.variant_memory
     return memory.get(kind)
@@ -103,15 +107,15 @@ _COLUMNS = (
     _column("commit", TEXT, "git commit of the suite, with -dirty for uncommitted changes"),
     _column("machine", TEXT, "readable name of the hardware"),
     _column("tip", TEXT, "id of the tip"),
-    _column("title", TEXT, "the tip in words"),
-    _column("claim", TEXT, "what the guide promises"),
-    _column("guide", TEXT, "the guides' items that give the advice", lambda result: ", ".join(result.guide)),
-    _column("published", TEXT, "the guide's own figures, with their source"),
-    _column("note", TEXT, "what the guides get wrong"),
-    _column("status", TEXT, "current, or what became of the advice since"),
-    _column("do", TEXT, "what to write to follow the tip"),
-    _column("when", TEXT, "the condition under which the gain is a reader's own"),
-    _column("against", TEXT, "what the baseline is, if not the job as it is in one process"),
+    _of_tip("title", "the tip in words"),
+    _of_tip("claim", "what the guide promises"),
+    _column("guide", TEXT, "the guides' items that give the advice", lambda row: ", ".join(map(str, row.about.guide))),
+    _of_tip("published", "the guide's own figures, with their source"),
+    _of_tip("note", "what the guides get wrong"),
+    _of_tip("status", "current, or what became of the advice since"),
+    _of_tip("do", "what to write to follow the tip"),
+    _of_tip("when", "the condition under which the gain is a reader's own"),
+    _of_tip("against", "what the baseline is, if not the job as it is in one process"),
     _column("pair", TEXT, "name of the pair"),
     _column("scale", TEXT, "micro: an operation alone; macro: a whole job"),
     _column("variant", TEXT, "name of the variant"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,9 +46,14 @@ class WayEffect:
     brings: float
 
     @property
+    def value(self) -> str:
+        """Of its setting, where the variants are values of one: of `num_workers=4` the 4."""
+        return self.gains[0].effect.row.variant.partition("=")[2] if self.gains else ""
+
+    @property
     def extreme(self) -> str:
         """`0.72x`: the ratio of the job in which it costs most."""
-        ratios = [math.exp(gain.effect.mean.mean) for gain in self.gains if gain.effect.mean is not None]
+        ratios = [gain.effect.ratio for gain in self.gains if gain.effect.mean is not None]
         return f"{min(ratios):.2f}x" if ratios else ""
 
 
@@ -66,14 +70,14 @@ def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> WayEffect:
     results = [job.row for job in jobs]
     first, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
     kind, bound = _kind(jobs)
-    called = first.called or ("" if first.variant == "optimized" else first.variant)
+    called = first.about.called or ("" if first.variant == "optimized" else first.variant)
     return WayEffect(
         name=called if first.is_headline else way_words(first.variant),
         is_headline=first.is_headline,
         kind=kind,
         bound=bound,
-        do=code_to_write(first.do, first.ways, first.variant, first.is_headline),
-        is_way=first.is_headline or first.ways.get(first.variant, "-") != "",
+        do=code_to_write(first.about.do, first.about.ways, first.variant, first.is_headline),
+        is_way=first.is_headline or first.about.ways.get(first.variant, "-") != "",
         against=_against(results),
         price=price(results, [*results, *(alone if first.is_headline else ())]),
         gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
@@ -86,7 +90,7 @@ def _against(results: Sequence[Result]) -> str:
     jobs alone: `Tip.against` says nothing of operations."""
     jobs: dict[str, list[str]] = {}
     for result in results:
-        jobs.setdefault(result.against if result.scale == "macro" else "", []).append(result.pair)
+        jobs.setdefault(result.about.against if result.scale == "macro" else "", []).append(result.pair)
     if len(jobs) <= 1:
         return "".join(jobs)
     return "; ".join(f"{against or JOB_AS_IT_IS} ({', '.join(pairs)})" for against, pairs in jobs.items())
@@ -94,7 +98,7 @@ def _against(results: Sequence[Result]) -> str:
 
 def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
     """(kind, bound of "at most")."""
-    if jobs[0].row.status.startswith(DEFAULT_NOW):
+    if jobs[0].row.about.status.startswith(DEFAULT_NOW):
         return DEFAULT, ""
     measured = [job for job in jobs if job.means]
     states = [job.state.word for job in measured]
@@ -103,7 +107,7 @@ def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
         return DEPENDS, ""
     if losses:
         return DO_NOT, ""
-    if gains and jobs[0].row.when:
+    if gains and jobs[0].row.about.when:
         return USE_IF, ""
     if gains:
         pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)

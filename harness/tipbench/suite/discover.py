@@ -21,7 +21,7 @@ from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import HEAP, clean_environment
-from tipbench.machine.orphans import run_module
+from tipbench.machine.orphans import run_module, spawn
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.record import PairInfo, Record
@@ -116,22 +116,13 @@ def _describe(
     answered, log = scratch / "answers.jsonl", scratch / "output"
     answered.write_text("")
     command = run_module("tipbench.suite.describe", device, size, *map(str, (folder, answered, *files)))
-    with log.open("wb") as output:
-        # Its own session: what a file starts at import ends with it.
-        process = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            ending = _ending(process, log)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    process = spawn(command, env, log)
+    try:
+        ending = _ending(process, log)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     lines = answered.read_bytes().splitlines(keepends=True)
     if not lines or b'"finished"' not in lines[-1]:
         if why := full(scratch):

@@ -314,12 +314,12 @@ def variants(pair: type[Pair]) -> Iterator[Variant]:
         swept, values = getattr(builder, "sweep", (None, (None,)))
         for value in values:
             arguments = {} if swept is None else {swept: value}
-            settings = getattr(builder, "settings", ProcessSettings()).filled(arguments)
+            settings = getattr(builder, "settings", ProcessSettings(ranks=0)).filled(arguments)
             yield Variant(
                 name=name if swept is None else f"{swept}={value}",
                 builder=name,
                 arguments=arguments,
-                settings=replace(settings, ranks=max(settings.ranks, pair.ranks)),
+                settings=replace(settings, ranks=settings.ranks or pair.ranks),
                 switch=getattr(builder, "switch", nullcontext),
                 needs=getattr(builder, "needs", ()),
             )

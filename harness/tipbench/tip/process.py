@@ -61,11 +61,12 @@ def process_settings(
     without: tuple[str, ...] = (),
     preload: tuple[str, ...] = (),
     prefix: tuple[str, ...] = (),
-    ranks: int = 1,
+    ranks: int = 0,
     own_process: bool = False,
 ) -> Callable[[Builder], Builder]:
     """Give a variant process settings of its own. In a sweep, `{name}` in `env` is replaced by the swept value.
 
+    ranks: 0: as many as the pair has.
     own_process: for a switch that decides what is put into a cache of the process, as cudnn.benchmark does: in one
     process both sides would run with what the first of them has put there.
     """

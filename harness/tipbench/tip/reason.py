@@ -144,13 +144,16 @@ NEEDS_SENTENCES = {
     "bfloat16-gpu": Sentence("needs GPUs of compute capability 8.0, which multiply bfloat16", NEWER_GPUS),
     "tf32-gpu": Sentence("needs GPUs of compute capability 8.0, which round to TF32", NEWER_GPUS),
     "bfloat16-cpu": Sentence(
-        "would be slower: without AVX512-BF16 or AMX nothing multiplies bfloat16",
+        "would be slower: this machine shows no AVX512-BF16 or AMX, which multiply bfloat16",
         "run on a newer processor, or on a GPU",
     ),
     "int8-cpu": Sentence(
         "needs AVX512-VNNI or AMX, which multiply integers of 8 bits", "run on a newer processor"
     ),
-    "amx": Sentence("needs AMX, with which oneDNN multiplies in bfloat16", "run on an Intel Xeon with AMX"),
+    "amx": Sentence(
+        "this machine shows no AMX, with which oneDNN multiplies in bfloat16",
+        "run on an Intel Xeon whose AMX no virtual machine hides",
+    ),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),
     "native": Sentence("{library} not found", "run `make native`"),
     "native-path": Sentence(

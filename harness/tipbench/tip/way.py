@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -107,7 +107,8 @@ class SettingsPair(Pair):
         shared = {need.text for need in cls.needs}
         for name, way in ({"baseline": Way()} | {way.name or "optimized": way for way in ways} if ways else {}).items():
             needs = tuple(need for need in way.all_needs if need.text not in shared)
-            mark = mark_builder(further_variant=True, settings=settings_of_ways([way], ways), needs=needs)
+            settings = replace(settings_of_ways([way], ways), ranks=0)
+            mark = mark_builder(further_variant=True, settings=settings, needs=needs)
             setattr(cls, name, mark(lambda pair: pair.build()))
 
     def build(self) -> Step:

@@ -153,5 +153,5 @@ def job_words(pair: str) -> str:
 
 def way_words(variant: str) -> str:
     """`max_autotune` as "max-autotune"."""
-    words = {"jemalloc_bare": "jemalloc with nothing set", "eighths": "in eighths"}
+    words = {"jemalloc_bare": "jemalloc with nothing set", "in_turn": "one after the other"}
     return words.get(variant, variant if "=" in variant else variant.replace("_", "-"))
