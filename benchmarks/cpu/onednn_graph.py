@@ -53,9 +53,9 @@ TIP = Tip(
     ),
     ways={
         "dtype=bfloat16": (
-            "from torch.fx.experimental import optimization\n"
+            "from torch.fx.experimental import optimization  # if you infer in bfloat16 already, as its baseline does\n"
             "torch.jit.enable_onednn_fusion(True)\n"
-            "torch._C._jit_set_autocast_mode(False)  # casts are traced: fused under autocast it would be fused anew\n"
+            "torch._C._jit_set_autocast_mode(False)  # or it would be fused anew\n"
             "model, (example, _) = optimization.fuse(model.eval()), next(iter(loader))  # to infer alone\n"
             'with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, cache_enabled=False): '
             "model = torch.jit.freeze(torch.jit.trace(model, example))\n"
@@ -75,6 +75,7 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="oneDNN Graph",
     once="tracing and fusing",
+    one_of="compiled model",
     mechanism=appears("parts of the graph that run fused", partitions),
     status="deprecated: TorchScript; use torch.compile",
     why_not=(

@@ -57,7 +57,7 @@ TIP = Tip(
     mechanism=appears("modules whose output has 16 bits", low_precision_outputs),
     published='"up to 3x" on Tensor Cores (PyTorch Performance Tuning Guide)',
     note="torch.cuda.amp, which the guides show, is deprecated: use torch.amp",
-    why_not="Casts are operations too: where matrix products are small, they cost what 16 bits save.",
+    why_not="Casts are operations too: they cost what 16 bits save, where products are small or their units slow.",
 )
 
 

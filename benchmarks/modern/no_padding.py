@@ -48,8 +48,8 @@ PACK = (
     "# in collate_fn: all tokens in one row, each one's place in its sequence, and how long the sequences are\n"
     "lengths = [len(sequence) for sequence in sequences]\n"
     "row, places = torch.cat(sequences)[None], torch.cat([torch.arange(length) for length in lengths])\n"
-    "# positions are those of `places`; in each attention, whose tensors are (1, heads, tokens, width), and without\n"
-    "# is_causal in an encoder; shift targets, pool, and take last tokens within each of `lengths`:\n"
+    "# positions are those of `places`; in each attention, on (1, heads, tokens, width), with your dropout_p and\n"
+    "# scale, in an encoder without is_causal; shift targets, pool, and take last tokens within each of `lengths`:\n"
 )
 
 TIP = Tip(

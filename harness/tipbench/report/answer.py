@@ -32,10 +32,10 @@ from tipbench.report.answer_kinds import (
 from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.price import NONE_MEASURED, NOT_MEASURED
-from tipbench.report.result import MEMORY_KINDS, Key, Result
+from tipbench.report.result import Key, Result
 from tipbench.report.ways import WayEffect, lead_of, name_ways, ways_of
 from tipbench.tip.pair import CONTROL, TOGETHER, WITHOUT, Claim
-from tipbench.tip.wording import job_words, seconds, size, way_words
+from tipbench.tip.wording import job_words, seconds, way_words
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
@@ -98,8 +98,10 @@ class Answer:
         is_sweep, job = bool(self.ways[0].value), self.gains[0].pair
         ways = {way.value: way for way in self.ways[1:]} if is_sweep else {way.name: way for way in self.others}
         names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
-        gains = ((name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job)
-        return ", ".join(f"{name}: {effect.ratio:.2f}x" for name, effect in gains if effect.mean)
+        gains = [(name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job]
+        unknown = ", ".join(name for name, effect in gains if not effect.mean)
+        known = [f"{name}: {effect.ratio:.2f}x" for name, effect in gains if effect.mean]
+        return ", ".join([*known, *([f"{unknown} not measured"] if unknown else [])])
 
     @property
     def harmful(self) -> list[WayEffect]:
@@ -139,14 +141,10 @@ def _of_members(answer: Answer) -> str:
 
 
 def _before_and_after(gain: Gain) -> str:
-    """What tips bring together in a job, with the time of a step and the memory on both sides."""
-    result = gain.effect.row
-    sides = []
-    if result.step_s and result.speedup:
-        sides.append(f"a step {seconds(result.step_s)} -> {seconds(result.step_s / result.speedup)}")
-    if result.memory_sides:
-        sides.append("{} {} -> {}".format(MEMORY_KINDS[result.memory_kind], *map(size, result.memory_sides)))
-    return ", ".join([f"{job_words(gain.pair)} {gain.brought}", *sides])
+    """What tips bring together in a job, with the time of a step on both sides."""
+    before_s, after_s = gain.effect.row.step_s, gain.effect.row.variant_step_s
+    sides = f", a step {seconds(before_s)} -> {seconds(after_s)}" if before_s and after_s else ""
+    return f"{job_words(gain.pair)} {gain.brought}{sides}"
 
 
 def _all_answers(rows: Sequence[Result]) -> list[Answer]:

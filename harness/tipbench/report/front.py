@@ -24,7 +24,7 @@ from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
 from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, changes_next_to_nothing
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
-from tipbench.report.result import MEMORY_MARGIN, Result, Sides
+from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.report.ways import WayEffect
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
@@ -200,15 +200,10 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
     title += DEPRECATED if first.gains and first.gains[0].effect.row.about.status.startswith("deprecated") else ""
-    remarks = tuple(
-        dict.fromkeys(
-            [f"not with: {answer.rival}" for answer in about if answer.rival]
-            + [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
-        )
-    )
-    return Row(
-        grade, first.tip, title, address(first.tip), cells, memory_cell(about), short_condition(when), when, remarks
-    )
+    remarks = [f"not with: {answer.rival}" for answer in about if answer.rival]
+    remarks += [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
+    place, remarks = address(first.tip), list(dict.fromkeys(remarks))
+    return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
 
 def table_cell(answer: Answer) -> TableCell:
@@ -223,6 +218,8 @@ def table_cell(answer: Answer) -> TableCell:
         return TableCell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
     decided = ("gain",) if answer.kind in (USE, USE_IF) else ("gain", "loss")
     gains = [gain for gain in gains if gain.state in decided] or gains
+    if is_sure_of(answer):
+        gains = [gain for gain in gains if gain.effect.is_sure] or gains
     means = [gain.effect.mean for gain in gains if gain.effect.mean]
     ratios = [gain.effect.ratio for gain in gains]
     low, high = (math.exp(end) for end in means[0].interval())
@@ -254,29 +251,27 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 
 def memory_cell(answers: Iterable[Answer]) -> TableCell:
-    """How the memory of their jobs changes."""
+    """How the memory of their jobs changes, from the least to the most."""
     jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
-    changes = [(claim, row, sides) for claim, row in jobs if (sides := _memory_sides(claim, row)) and all(sides)]
-    if not changes:
-        return TableCell()
-    changes.sort(key=lambda of: of[2][1] / of[2][0])
-    (claim, _, least), (_, _, most) = changes[0], changes[-1]
-    is_of_process = all(sides == row.tree_sides for _, row, sides in changes)
-    if all(abs(after / before - 1) < LIVE_MARGIN for before, after in (least, most)):
-        return TableCell(rest="same")
-    words = " to ".join(dict.fromkeys([change(*least), change(*most)])) + OF_THE_PROCESS * is_of_process
-    return TableCell(words) if claim == Claim.LEANER else TableCell(rest=words)
+    changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
+    words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
+    return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
 
 
-def _memory_sides(claim: str, row: Result) -> Sides | None:
-    """Of live tensors; of the process where a model is compiled, or where next to nothing of it are tensors that
-    change: photos that are kept are none, and half of 1.6 MiB is nothing."""
+def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
+    """(ratio, words) of live tensors; of all processes where a model is compiled, or where next to nothing of them are
+    tensors that change, as of photos that are kept. None if neither is known, or if live tensors alone are, and are the
+    same: of an allocator that says nothing."""
     live, process = row.memory_sides, row.tree_sides
-    if row.about.one_of == COMPILED_MODEL or not live:
-        return process
-    if claim == Claim.LEANER or not process or not changes_next_to_nothing(row):
-        return live
-    return process if abs(process[1] / process[0] - 1) >= MEMORY_MARGIN else (process[0], process[0])
+    is_elsewhere = row.about.one_of == COMPILED_MODEL or not live or changes_next_to_nothing(row)
+    of_process = claim != Claim.LEANER and is_elsewhere
+    sides, margin = (process, MEMORY_MARGIN) if of_process else (live, LIVE_MARGIN)
+    if not sides or not all(sides):
+        return None
+    ratio = sides[1] / sides[0]
+    if abs(ratio - 1) < margin:
+        return (1.0, "same") if process else None
+    return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 
 def short_condition(when: str) -> str:
@@ -313,7 +308,7 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
-    if lead.value and answer.alternatives:
+    if lead.value and ": " in answer.alternatives:
         yield f"{job_words(answer.gains[0].pair)} with other values: {answer.alternatives}."
     others = [f"or {way.name or AS_WORDED}: {next(_gains(way.gains))}" for way in answer.others]
     lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {_cost(way)}" for way in answer.harmful)])

@@ -259,7 +259,7 @@ def _cells(row: Result) -> dict[str, str | None]:
         "pair": row.pair,
         "scale": ", ".join(filter(None, (row.scale, row.device))),
         "variant": row.variant,
-        "verdict": row.verdict,
+        "verdict": "not measured" if row.verdict == "inconclusive" and not row.launches else row.verdict,
         "speedup": _speedup(row),
         "truth": None if row.truth is None else f"{row.truth:g}x",
         "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,

@@ -39,10 +39,10 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
 
 
 def _nothing(jobs: Sequence[Result]) -> str:
-    live = any(job.memory_sides and job.about.one_of != COMPILED_MODEL for job in jobs)
-    if jobs[0].about.claim == Claim.LEANER or not (live or any(job.tree_sides for job in jobs)):
+    live, process = any(job.memory_sides for job in jobs), any(job.tree_sides for job in jobs)
+    if jobs[0].about.claim == Claim.LEANER or not (live or process):
         return NOT_MEASURED
-    margin = LIVE_MARGIN if live else MEMORY_MARGIN
+    margin = MEMORY_MARGIN if process else LIVE_MARGIN
     return f"{NONE_MEASURED} above {100 * margin:.0f} %"
 
 

@@ -114,7 +114,7 @@ def _most(made: Sequence[Answer]) -> Iterator[str]:
                     alike.append((gain.effect.ratio, answer.tip))
     for job, groups in jobs.items():
         best = sorted((sorted(alike, reverse=True) for alike in groups.values()), reverse=True)
-        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike) for alike in best[:MOST])
+        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike[:MOST]) for alike in best[:MOST])
         if len(best) >= MOST:
             yield f"{job}: {words}"
 

@@ -83,5 +83,6 @@ def _paint(bars: Sequence[Bar]) -> Figure:
     panel.set_ylim(-0.7, len(bars) - 0.3)
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)
-    panel.set_xlabel("time before / time after: right of 1x the change pays; bars are 95 % intervals")
+    # Of the figure: the panel is narrower, and cut it off.
+    figure.supxlabel("time before / time after: right of 1x the change pays; bars are 95 % intervals", fontsize="medium")
     return figure
