@@ -49,9 +49,9 @@ TIP = Tip(
     ways={
         "memory_budget": (
             "from torch._functorch import config as functorch\n"
-            "# not with dropout: silently wrong gradients (pytorch#190758). This finds nn.Dropout, but no F.dropout, "
-            "dropout_p, LSTM, MultiheadAttention or DropPath:\n"
-            "assert not any(isinstance(module, nn.Dropout) and module.p for module in model.modules())\n"
+            "# not with dropout: silently wrong gradients (pytorch#190758). This finds no F.dropout, dropout_p, "
+            "LSTM, GRU, RNN, MultiheadAttention or DropPath:\n"
+            'assert not any("Dropout" in type(module).__name__ and module.p for module in model.modules())\n'
             "functorch.activation_memory_budget = 0.5  # of all that is compiled from now on\n"
             "for block in model.blocks: block.compile()  # what your model repeats; it takes seconds once"
         ),

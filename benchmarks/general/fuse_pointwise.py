@@ -26,7 +26,7 @@ from tipbench.tip.words import *
 TIP = Tip(
     id="fuse-pointwise",
     title="Fuse pointwise operations with torch.compile",
-    do="@torch.compile\ndef gelu(x):\n    return x * 0.5 * (1 + torch.erf(x / 1.41421))",
+    do="@torch.compile\ndef gelu(x):  # as an example\n    return x * 0.5 * (1 + torch.erf(x / 1.41421))",
     ways={"builtin": "nn.GELU()  # in place of the formula alone; nn.GELU('tanh') if yours is the one with tanh"},
     when="a formula is written out in tensor operations; if torch has it, as nn.GELU(), call that",
     against="GELU, written out",

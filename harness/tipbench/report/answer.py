@@ -135,6 +135,7 @@ def _of_members(answer: Answer) -> str:
         for gain in answer.gains
     }
     left_out = ", or ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
+    left_out = left_out or "one of them: not measured" * bool(members)
     gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
     price = "" if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else f"; price: {answer.price}"
     return f"{gains}{f' (without {left_out})' if left_out else ''}{price}"

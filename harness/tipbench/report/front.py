@@ -254,6 +254,7 @@ def memory_cell(answers: Iterable[Answer]) -> TableCell:
     """How the memory of their jobs changes, from the least to the most."""
     jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
     changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
+    changes = [of for of in changes if OF_THE_PROCESS in of[1]] or changes  # tensors are a part of it
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
     return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
 

@@ -82,7 +82,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         else:
             yield TipLine(question, address(tips[0]), why_impossible(impossible[tips[0]]))
     if most := tuple(_most(made)):
-        yield TipLine("What brings most in a job, each alone?", "", "", most)
+        yield TipLine("What brings most in a kind of job, each alone? (sizes and baselines differ)", "", "", most)
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
     if altering:
         yield _line("Which changes alter outputs, and how much?", "", [f"{tip} {off}" for tip, off in altering.items()])

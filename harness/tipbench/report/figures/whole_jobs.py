@@ -84,5 +84,7 @@ def _paint(bars: Sequence[Bar]) -> Figure:
     panel.tick_params(axis="y", length=0)
     panel.grid(axis="y", visible=False)
     # Of the figure: the panel is narrower, and cut it off.
-    figure.supxlabel("time before / time after: right of 1x the change pays; bars are 95 % intervals", fontsize="medium")
+    figure.supxlabel(
+        "time before / time after: right of 1x the change pays; bars are 95 % intervals", fontsize="medium"
+    )
     return figure
