@@ -26,13 +26,12 @@ def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """One pair of each tip that can run here, a whole job if it has one, because readers want its result first: those
     of FOREMOST before all others."""
     first: dict[str, PairInfo] = {}
-    for info in sorted(pairs, key=lambda info: info.scale != "macro"):
+    for info in sorted(pairs, key=lambda info: (info.scale != "macro", info.pair != FOREMOST.get(info.tip["id"]))):
         if not info.why:
             first.setdefault(info.tip["id"], info)
+    place = {tip: number for number, tip in enumerate(FOREMOST)}
     chosen = [info for info in pairs if info is first.get(info.tip["id"])]
-    return sorted(
-        chosen, key=lambda info: FOREMOST.index(info.tip["id"]) if info.tip["id"] in FOREMOST else len(FOREMOST)
-    )
+    return sorted(chosen, key=lambda info: place.get(info.tip["id"], len(place)))
 
 
 def answer_pairs(pairs: Sequence[PairInfo]) -> list[PairInfo]:
