@@ -56,7 +56,6 @@ def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -
         *(
             "# What to change in PyTorch code on ",
             "tips tried, ",
-            "1 more cannot be tried here.",
             "| grade | change | ",
         ),
         *("## How\n", "## Not possible here", "## How far to trust this", "in 3 controls", "interrupted"),

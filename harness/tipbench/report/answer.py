@@ -101,7 +101,7 @@ class Answer:
         gains = [(name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job]
         unknown = ", ".join(name for name, effect in gains if not effect.mean)
         known = [f"{name}: {effect.ratio:.2f}x" for name, effect in gains if effect.mean]
-        return ", ".join([*known, *([f"{unknown} not measured"] if unknown else [])])
+        return ", ".join([*known, *([f"{unknown} not measured"] if unknown and is_sweep else [])])
 
     @property
     def harmful(self) -> list[WayEffect]:

@@ -39,7 +39,7 @@ _TABLE_ROWS = 15
 SHOWN = 4
 """Changes of the table whose code the page shows; the pages of all others have theirs."""
 
-LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 36, 150
+LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 40, 150
 """Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
 tip's page has all."""
 
@@ -226,7 +226,7 @@ def table_cell(answer: Answer) -> TableCell:
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
     in_brackets = ["" if len(ratios) > 1 or low == high else f"{least}-{most}"]
-    in_brackets.append(f"{len(gains)} of {len(rows)} jobs" if len(gains) < len(rows) else "")
+    in_brackets.append(f"{len(gains)} of {len(rows)}" if len(gains) < len(rows) else "")
     brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""
     if answer.kind == DO_NOT:
         return TableCell(rest=f"not here: {number}")
@@ -367,9 +367,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     parts = [f"{count} {word}" for word, count in counts.items() if count]
     if not tried:
         return "No tip was tried."
-    skipped = len({answer.tip for answer in made} - tried)
-    more = f" {skipped} more cannot be tried here." if skipped else ""
-    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little.{more}"
+    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little."
 
 
 def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
@@ -377,4 +375,7 @@ def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
     by_words: dict[str, list[tuple[str, str]]] = {}
     for words, tip, address in tips:
         by_words.setdefault(words, []).append((tip, address))
+    for words, of_words in by_words.items():
+        if len(words) + sum(len(tip) + 2 for tip, _ in of_words) > LONG_LINE:  # without their jobs
+            by_words[words] = [(tip.partition(" (")[0], address) for tip, address in of_words]
     return tuple((words, tuple(of_words)) for words, of_words in by_words.items())

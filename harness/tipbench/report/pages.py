@@ -145,7 +145,6 @@ def _run(run: Run) -> dict[str, Any]:
     return {
         "id": run.id,
         "started": run.started,
-        "later": run.later,
         "dates": list(dict.fromkeys(started[:10] for started in (run.started, *run.later))),
         "suite": run.suite,
         "commit": run.commit[:12],

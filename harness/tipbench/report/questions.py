@@ -65,13 +65,14 @@ class TipLine:
 MOST = 3
 """Tips that bring something in one job: fewer are not worth a line of it, and no more are named in it."""
 
-SHORT = 150
+SHORT = 156
 """Most characters of a question and its answer in one line."""
 
 
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
     """A line a question; of those whose tips cannot be tried here, why."""
     unknown: dict[str, tuple[str, ...]] = {}
+    vain: list[str] = []
     impossible = {answer.tip: answer.gain for answer in made if answer.kind == IMPOSSIBLE}
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
@@ -80,7 +81,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
         else:
-            yield TipLine(question, address(tips[0]), why_impossible(impossible[tips[0]]))
+            vain.append(f"{question} {why_impossible(impossible[tips[0]])}")
     if most := tuple(_most(made)):
         yield TipLine("What brings most in a kind of job, each alone? (sizes and baselines differ)", "", "", most)
     altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
@@ -93,6 +94,8 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             address(savers[0].tip),
             list(map(_saved, savers)),
         )
+    if vain:
+        yield TipLine("", "", ". ".join(vain))
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
