@@ -68,6 +68,7 @@ def test_what_excludes_each_other_is_what_cannot_be_done_together() -> None:
         "compiled model": {
             *("dynamic-int8", "static-int8"),
             *("compile-modes", "regional-compile", "cuda-graphs", "frozen-weights", "changing-shapes", "ahead-of-time"),
+            "onednn-graph",
         },
         "optimizer": {"fused-optimizer", "compiled-optimizer"},
     }
