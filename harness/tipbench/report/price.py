@@ -39,11 +39,12 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
 
 
 def _nothing(jobs: Sequence[Result]) -> str:
-    live, process = any(job.memory_sides for job in jobs), any(job.tree_sides for job in jobs)
-    if jobs[0].about.claim == Claim.LEANER or not (live or process):
+    if jobs[0].about.claim == Claim.LEANER:
+        return f"{NONE_MEASURED} in time"  # or `_time` had said so
+    process = any(job.tree_sides for job in jobs)
+    if not (process or any(job.memory_sides for job in jobs)):
         return NOT_MEASURED
-    margin = MEMORY_MARGIN if process else LIVE_MARGIN
-    return f"{NONE_MEASURED} above {100 * margin:.0f} %"
+    return f"{NONE_MEASURED} above {100 * (MEMORY_MARGIN if process else LIVE_MARGIN):.0f} %"
 
 
 def _time(jobs: Sequence[Result]) -> list[str]:

@@ -71,8 +71,7 @@ SHORT = 156
 
 def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator[TipLine]:
     """A line a question; of those whose tips cannot be tried here, why."""
-    unknown: dict[str, tuple[str, ...]] = {}
-    vain: list[str] = []
+    unknown, vain = dict[str, tuple[str, ...]](), list[str]()
     impossible = {answer.tip: answer.gain for answer in made if answer.kind == IMPOSSIBLE}
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
