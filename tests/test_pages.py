@@ -184,7 +184,7 @@ def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
     for heap in (HEAP, HEAP_BEFORE):
         shown = markdown(replace(made, controls=heap, machine={**made.machine, "libc": "glibc 2.36"}))
         assert f"both sides: `{' '.join(f'{name}={setting}' for name, setting in heap.items())}`" in shown
-        assert "Most rows were timed with glibc told to keep freed memory" in shown
+        assert "Most rows were timed with glibc set to keep freed memory" in shown
     refused = replace(made, controls=HEAP_BEFORE, machine={**made.machine, "libc": "glibc 2.34"})
     assert "did not keep the memory of large temporaries" in markdown(refused)
 

@@ -271,7 +271,7 @@ def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
         return None
     ratio = sides[1] / sides[0]
     if abs(ratio - 1) < margin:
-        return (1.0, "same") if process else None
+        return (1.0, "same") if process or row.device == "cuda" else None  # a card's memory is all there is
     return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 
