@@ -40,15 +40,18 @@ def answer_pairs(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
 
 
-def headline_variants(record: Record) -> list[str]:
-    """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured and is not the
-    best of a sweep; otherwise all. None where no answer waits: of a control with OF_A_CONTROL launches, and of what is
-    the default now."""
+def headline_variants(record: Record, rules: Rules, cores: int) -> list[str]:
+    """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured, is not the
+    best of a sweep and is not found slower, as another may pay; otherwise all. None where no answer waits: of a control
+    with OF_A_CONTROL launches, and of what is the default now."""
     is_default = record.info.tip.get("status", "").startswith(DEFAULT_NOW)
     if is_default or (record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL):
         return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
-    return [record.info.worded] if record.info.scale == "macro" and record.info.worded in names else names
+    is_one = record.info.scale == "macro" and record.info.worded in names
+    judged = judge(record, rules, cores) if is_one and record.info.tip["claim"] == Claim.FASTER else []
+    is_slower = any(each.variant == record.info.worded and each.verdict == "slower" for each in judged)
+    return [record.info.worded] if is_one and not is_slower else names
 
 
 def is_answered(record: Record, rules: Rules, cores: int) -> bool:

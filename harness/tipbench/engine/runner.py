@@ -116,6 +116,7 @@ class _Runner:
         self._names: set[str] = set()
         self._open: dict[str, Record] = {}
         self._undecided: dict[str, dict[str, float]] = {}
+        self._headline: dict[str, list[str]] = {}
         self._lacks_memory: set[str] = set()
         self._check_s: dict[str, float] = {}
         self._launch_s: dict[str, float] = {}
@@ -189,6 +190,7 @@ class _Runner:
         if record.outcome == "measured":
             plan = self._plan
             self._undecided[record.name] = launches_to_decide(record, plan.rules, plan.cores)
+            self._headline[record.name] = headline_variants(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._requested(record):
                 self._answered.add(record.info.tip["id"])
             if lacks_memory(record, plan.rules, plan.cores):
@@ -201,8 +203,8 @@ class _Runner:
 
     def _requested(self, record: Record) -> list[str]:
         """The undecided variants that the tip's answer is about."""
-        waiting, first = [*self._undecided[record.name]], headline_variants(record)
-        return waiting if self._plan.alike else [variant for variant in waiting if variant in first]
+        waiting = [*self._undecided[record.name]]
+        return [name for name in waiting if self._plan.alike or name in self._headline[record.name]]
 
     def _timed_next(self, record: Record) -> list[str]:
         """The variants that a pair's next launch times, beside the baseline."""

@@ -94,14 +94,18 @@ class Answer:
 
     @property
     def alternatives(self) -> str:
-        """What other values of its setting, or other ways that pay, bring in its first job: `1: 1.12x, 4: 3.45x`."""
+        """What other values of its setting, or other ways that pay, bring in its first job, those that may be better
+        last: `1: 1.12x; perhaps better: 4: 3.45x`."""
         is_sweep, job = bool(self.ways[0].value), self.gains[0].pair
         ways = {way.value: way for way in self.ways[1:]} if is_sweep else {way.name: way for way in self.others}
         names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
         gains = [(name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job]
         unknown = ", ".join(name for name, effect in gains if not effect.mean)
-        known = [f"{name}: {effect.ratio:.2f}x" for name, effect in gains if effect.mean]
-        return ", ".join([*known, *([f"{unknown} not measured"] if unknown and is_sweep else [])])
+        lead = self.gains[0].effect.ratio
+        known = [(effect.ratio > lead, f"{name}: {effect.ratio:.2f}x") for name, effect in gains if effect.mean]
+        less, more = (", ".join(words for is_more, words in known if is_more is which) for which in (False, True))
+        parts = [less, more and f"perhaps better: {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
+        return "; ".join(filter(None, parts))
 
     @property
     def harmful(self) -> list[WayEffect]:
