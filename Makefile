@@ -41,7 +41,7 @@ $(INSTALLED): pyproject.toml harness/constraints.txt
 
 native: setup ## fetch optional native libraries without root (jemalloc, tcmalloc, numactl, Intel OpenMP)
 	@echo "fetching the optional native libraries that are missing: up to 50 MB, a few seconds"
-	@$(BIN)/python -P -m tipbench.machine.native fetch
+	@$(BIN)/python -P -m tipbench.machine.native
 
 BUDGET := 45m
 NAMES :=

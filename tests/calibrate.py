@@ -26,6 +26,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from tests.noise import NoNoise, noise
+from tipbench.cli import exit_code
 from tipbench.engine import run as running
 from tipbench.engine.lock import only_run
 from tipbench.engine.order import complete
@@ -188,7 +189,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in range(options.repeat):
         seed = (options.seed + number * SEED_STEP) % 2**31
         print(f"run {number + 1} of {options.repeat}, seed {seed}", file=sys.stderr)
-        code, file = measure(options, seed, stored.get(seed))
+        try:
+            code, file = measure(options, seed, stored.get(seed))
+        except KeyboardInterrupt:
+            code = 130
         if code == 130:
             if results:
                 print(table(results))
@@ -217,8 +221,4 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(f"tests.calibrate: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    sys.exit(exit_code(main))

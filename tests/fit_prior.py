@@ -132,12 +132,12 @@ def replay(stored: Mapping[str, Sequence[Comparison]], counts: Sequence[int]) ->
                     stdev(each.values[count:]) / math.sqrt(len(each.effects) - count),
                 )
                 decided = enough(each.kind, each.launches[:count]) and decide(mean) in ("faster", "slower")
-                wide = type(mean)(mean.mean, math.hypot(mean.error, error), mean.freedom).half()
+                low, high = type(mean)(mean.mean, math.hypot(mean.error, error), mean.freedom).interval()
                 found[count] += Counter(
                     judged=1,
                     decided=decided,
                     wrong=decided and later * math.copysign(1, mean.mean) < MARGIN - 2 * error,
-                    missed=abs(later - mean.mean) > wide,
+                    missed=not low <= later <= high,
                     identical=each.is_identical,
                     different=each.is_identical and decided,
                 )

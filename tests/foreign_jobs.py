@@ -178,7 +178,7 @@ def _with_lines(loop: list[ast.stmt], written: Written) -> list[ast.stmt]:
 def _does(line: ast.stmt) -> set[str]:
     """The calls of the loop that a line makes; what sets the loss does what the criterion does."""
     sets_loss = isinstance(line, ast.Assign) and ast.unparse(line).startswith(("loss = F.", "loss = sum("))
-    return calls_of_the_loop(line) | ({"criterion"} if sets_loss else set())
+    return {*calls_of_the_loop(line)} | ({"criterion"} if sets_loss else set())
 
 
 def _is_plain(line: ast.stmt) -> bool:

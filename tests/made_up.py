@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tipbench.machine.controls import HEAP
+from tipbench.records.fields import convert
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import create
@@ -95,6 +96,13 @@ def measured(
     return Record(about, "measured", steps=more.get("steps", 10), variants=variants, launches=made, wall_s=21.5)
 
 
+def restored(data: Mapping[str, Any]) -> Record:
+    """The record that `asdict` gave, as a file's reader has it. Raises MalformedRecord."""
+    record = convert(data, Record)
+    record.check()
+    return record
+
+
 def run(records: Sequence[Record] = (), **more: Any) -> Run:
     fixed: dict[str, Any] = {
         "id": "3f9a1c07",
@@ -145,7 +153,7 @@ def trainings(**steps: Sequence[int | None]) -> dict[str, Trainings]:
 
 def with_table(rows: Iterable[Result], sides: Mapping[str, Trainings]) -> list[Result]:
     """The rows of a run if the table of their tip holds these trainings."""
-    return [replace(row, baseline_trainings=sides["baseline"], variant_trainings=sides[row.variant]) for row in rows]
+    return [replace(row, trainings=(sides["baseline"], sides[row.variant])) for row in rows]
 
 
 CLOSE = {"method": "allclose", "tolerance": 1e-4, "seeds": 3, "worst": 2.384185791015625e-07}

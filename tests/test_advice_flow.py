@@ -14,9 +14,10 @@ import pytest
 
 from tests.made_up import info, measured, run, stored, tip
 from tests.test_advise_page import C_CHANGES_RESULTS, SURVEY
-from tipbench.advise import command, parts
+from tipbench.advise import command, curves, parts
 from tipbench.engine import run as run_file
 from tipbench.engine.lock import Busy, only_run
+from tipbench.given.curve import JobCurve
 from tipbench.given.survey import Survey
 
 Gain = Callable[[frozenset[str]], float]
@@ -93,6 +94,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callabl
         monkeypatch.setattr(command, "survey_job", lambda *_: survey)
         monkeypatch.setattr(command, "time", made)
         monkeypatch.setattr(command, "describe_load", lambda: "")
+        monkeypatch.setattr(curves, "sweep_job", lambda target, what, within_s: JobCurve(what))
 
         def advise(budget_s: float = 1200.0, resume: bool = False, **options: Any) -> dict[str, Any]:
             typed = command.AdviseOptions([f"{tmp_path / 'train.py'}:job"], folders, budget_s, **options)
@@ -139,7 +141,7 @@ def test_one_lock_is_held_from_the_survey_to_the_last_part(
 
     def beside(options: run_file.Options) -> Any:
         refused()
-        assert options.locked
+        assert options.given
         return measured(options)
 
     monkeypatch.setattr(command, "survey_job", surveyed)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.advise.page import VISIBLE, slow
+from tipbench.advise.job_words import slow
+from tipbench.advise.page import VISIBLE
 from tipbench.advise.pairs import sides_alone, write_alone
 from tipbench.advise.surveyed import NoJob, absolute, job_environment, survey_job, write_command
 from tipbench.engine.checks import check_pair

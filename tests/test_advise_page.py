@@ -64,7 +64,7 @@ def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
 def test_what_changes_results_stands_by_itself_with_how_far_results_are_off() -> None:
     outcome = replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS)
     line = "do c: 1.105x [1.097, 1.114] alone; results were not compared"
-    assert lines(outcome)[3:-5] == ["  do a", f"  Alters results, so it stands by itself: {line}"]
+    assert lines(outcome)[3:-6] == ["  do a", f"  Alters results, so it stands by itself: {line}"]
     page = markdown(outcome)
     assert f"## What alters results\n\n- {line}\n\n`python tuned.py --lossy` follows" in page
     error = {"method": "lossy", "tolerance": 0.1, "seeds": 2, "error": 0.004, "baseline_error": 1e-7}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings, with_table
-from tipbench.records.record import PairInfo, Record
+from tipbench.records.record import Record
 from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers, combined_gains
 from tipbench.report.answer_kinds import KINDS
@@ -385,9 +385,7 @@ def test_a_tip_that_cannot_be_tried_says_what_is_missing() -> None:
 
 
 def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
-    about = PairInfo.from_json(
-        {**info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}).to_json(), "variants": ()}
-    )
+    about = replace(info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}), variants=())
     (line,) = one_liners(run([Record(about, "failed", Reason("import-error", {}, "SyntaxError (my_tip.py, line 3)"))]))
     assert line.startswith("can't tell: ")
     assert line.endswith("SyntaxError (my_tip.py, line 3)")

@@ -7,11 +7,12 @@ import os
 import re
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.made_up import restored
 from tests.tiny import LIMITS, PAIRS, RULES, living
 from tipbench.engine.diagnose import Evidence
 from tipbench.engine.launcher import Launcher
@@ -61,7 +62,8 @@ def why_of_ranks(folder: Path, reports: dict[str, str]) -> Reason:
     """Of a torchrun that has ended with 1, where its ranks have left these files."""
     for name, text in reports.items():
         (folder / name).write_text(text)
-    torchrun = Process(spawn(["false"], os.environ, folder / "output"), ranks=2)
+    started = spawn(["false"], os.environ, folder / "output")
+    torchrun = Process(started.pid, started.wait, ranks=2)
     try:
         return Evidence(torchrun, folder, "bad_ranks.py").closed("results optimized")
     finally:
@@ -150,7 +152,7 @@ def test_a_pair_that_goes_wrong_is_a_failed_record(outcome: Outcome, name: str) 
     assert line in line_named(outcome, record.reason if line else record.remedy)
     assert line_named(outcome, record.remedy).startswith(f"class {record.info.pair}(")
     assert record.remedy.endswith(f", then `tipbench run {name}`")
-    assert Record.from_json(record.to_json()).reason == record.reason
+    assert restored(asdict(record)).reason == record.reason
 
 
 def line_named(outcome: Outcome, text: str) -> str:

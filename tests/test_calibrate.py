@@ -169,6 +169,22 @@ def test_the_same_command_continues_an_interrupted_run_and_counts_the_earlier_on
     assert "wrong: 0 of 6" in capsys.readouterr().out
 
 
+def test_an_interrupt_while_pairs_are_looked_for_ends_with_the_table_too(
+    here: Here,
+    discovered: dict[Path, Discovery],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def discover_once(folder: Path, *_: object) -> Discovery:
+        if here.files:
+            raise KeyboardInterrupt
+        return discovered[folder]
+
+    monkeypatch.setattr(running, "discover", discover_once)
+    assert here.calibrate(*TWO, "--repeat", 2) == 130
+    assert "wrong: 0 of 2" in capsys.readouterr().out
+
+
 def test_what_was_measured_without_its_noise_is_not_kept(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended() -> None:
         raise NoNoise("made up")

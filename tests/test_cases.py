@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.advise.page import lost_cores, slow
+from tipbench.advise.job_words import lost_cores, slow
 from tipbench.advise.surveyed import NoJob, absolute, job_environment, survey_job
 from tipbench.given.surveying import survey
 from tipbench.given.target import BadJob

@@ -27,7 +27,6 @@ from tests.made_up import NO_GPU, info, measured, run, tip
 from tipbench.cli import main
 from tipbench.engine import run as running
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.purpose import Purpose
 from tipbench.records import store
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite import commit
@@ -292,9 +291,9 @@ def test_the_commit_is_that_of_the_suites_own_checkout_alone(tmp_path: Path, mon
     me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
     subprocess.run(["git", "-C", tmp_path, *me, "commit", "-q", "--allow-empty", "-m", "theirs"], check=True)
     monkeypatch.setattr(commit, "BENCHMARKS", tmp_path / "benchmarks")
-    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit())
+    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit()[0])
     monkeypatch.setattr(commit, "BENCHMARKS", tmp_path / ".venv/tipbench/benchmarks")
-    assert commit.suite_commit() == "unavailable"
+    assert commit.suite_commit() == ("unavailable", "")
 
 
 def test_a_checkout_of_another_user_has_its_commit_and_a_damaged_one_gits_words(
@@ -309,7 +308,7 @@ def test_a_checkout_of_another_user_has_its_commit_and_a_damaged_one_gits_words(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(commit, "BENCHMARKS", checkout / "benchmarks")
-    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit())
+    assert re.fullmatch("[0-9a-f]{12}", commit.suite_commit()[0])
     assert main(["fleet", "plan", str(fleet), "--nodes", "n1"]) == 0
     (checkout / ".git/HEAD").write_text("damaged")
     assert main(["fleet", "node", str(fleet), "--as", "n1"]) == 2
@@ -351,7 +350,7 @@ def test_the_first_control_comes_along_with_a_persons_own_pairs(tmp_path: Path) 
     # Where it lies is as in a run of benchmarks/, though it was looked up alone.
     assert pairs[0].file == "benchmarks/control.py"
     with closing(Launcher(tmp_path / "mine", {})) as launcher:
-        worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm", Purpose.LAUNCH)
+        worker = launcher.start(pairs[0], pairs[0].variants[0].settings, "warm", None)
         worker.ready()
         worker.end()
 

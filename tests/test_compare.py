@@ -44,6 +44,7 @@ from tipbench.compare.stored import StoredRun
 from tipbench.engine.run import Options
 from tipbench.machine.controls import HEAP_BEFORE
 from tipbench.records.json_line import dump_line, parse_line
+from tipbench.records.listing import is_reference
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
@@ -338,7 +339,7 @@ def test_reference_runs_are_nobodys_own(tmp_path: Path) -> None:
     head = compare.render(comparison, "md").split("\n**")[0]
     assert (head.count(", machine: "), head.count(", reference: ")) == (1, 1)
     everything = compare.read_comparison([str(tmp_path)])
-    assert sum(stored.reference for stored in everything.runs) == 2, "a folder's reference runs are compared too"
+    assert sum(is_reference(each.file) for each in everything.runs) == 2, "a folder's reference runs are compared too"
 
 
 def test_runs_of_several_kinds_of_hardware_are_counted_as_machines_only_where_they_are_known() -> None:

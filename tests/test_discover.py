@@ -233,10 +233,10 @@ def test_a_file_that_never_ends_its_import_is_given_up(
 def test_the_commit_is_that_of_the_suite_even_in_a_hook_of_another_repository(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    own = suite_commit()
+    own, _ = suite_commit()
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
-    assert suite_commit() == own
+    assert suite_commit() == (own, "")
 
 
 # ---- one file ----

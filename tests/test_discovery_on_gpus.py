@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tipbench.records.fields import convert
 from tipbench.records.record import PairInfo
 from tipbench.suite import describe as description
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
@@ -95,7 +96,7 @@ def described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Describe:
         description.main(device, "", str(BENCHMARKS), str(answered), *map(str, pair_files(BENCHMARKS)))
         answers = [json.loads(line) for line in answered.read_text().splitlines()]
         assert not [answer["error"] for answer in answers if "error" in answer]
-        pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
+        pairs = [convert(pair, PairInfo) for answer in answers for pair in answer.get("pairs", ())]
         return {info.name: info for info in pairs}
 
     return describe

@@ -1,7 +1,6 @@
 """What doctor reports and what it advises, on described machines; torch is imported only once, for real."""
 
 import getpass
-import io
 import os
 import pwd
 import shutil
@@ -160,11 +159,10 @@ def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, mon
     assert facts == {"torch": "2.15.0", "threads": 2, "built_for": "CUDA 13.2", "gpus": 0}
 
 
-def test_the_whole_report_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_report_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """Through the real torch, whose import the child process survives or reports."""
-    stream = io.StringIO()
-    status = doctor.report(stream)
-    text = stream.getvalue()
+    status = doctor.report()
+    text = capsys.readouterr().out
     assert status == 0, text
     assert describe.version("torch") in text
     assert text.splitlines()[-1].startswith("Ready")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -22,10 +23,10 @@ from tests import tiny
 from tests.made_up import files
 from tipbench.engine import fork_server
 from tipbench.engine.checks import WARM
-from tipbench.engine.fork_server import Forked, ForkServer, ServerGone
+from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.purpose import Purpose
+from tipbench.engine.process import Process
 from tipbench.machine.controls import callers, controls, environment
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import discover
@@ -60,7 +61,7 @@ def mortal() -> Iterator[Launcher]:
 
 def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int, int]:
     """(pid of a worker, pid of its parent)."""
-    worker = launcher.start(info, ProcessSettings(), "warm", Purpose.LAUNCH, launch)
+    worker = launcher.start(info, ProcessSettings(), "warm", launch)
     try:
         worker.ready()
         return worker.process.pid, psutil.Process(worker.process.pid).ppid()
@@ -86,7 +87,7 @@ def test_what_an_ended_worker_was_compiling_is_used_by_no_later_one(launcher: La
     """torch takes a library that a killed linker has begun for a whole one."""
     about, caches = replace(control, needs=("C++ compiler",)), []
     for failure in (WorkerFailed, None, None):
-        worker = launcher.start(about, ProcessSettings(), f"{WARM}{about.name}", Purpose.LAUNCH)
+        worker = launcher.start(about, ProcessSettings(), f"{WARM}{about.name}", None)
         worker.ready()
         caches.append(psutil.Process(worker.process.pid).environ()["TORCHINDUCTOR_CACHE_DIR"])
         if failure:
@@ -101,7 +102,7 @@ def test_who_waits_for_a_server_is_not_waited_for_once_the_run_is_interrupted(
     mortal: Launcher, control: PairInfo
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
-        starting = threads.submit(mortal.start, control, ProcessSettings(), "warm", Purpose.LAUNCH, 0)
+        starting = threads.submit(mortal.start, control, ProcessSettings(), "warm", 0)
         assert tiny.wait_for(lambda: mortal._servers, 60)
         mortal.stop()
         with pytest.raises(WorkerFailed):
@@ -110,7 +111,7 @@ def test_who_waits_for_a_server_is_not_waited_for_once_the_run_is_interrupted(
 
 def test_a_forked_worker_does_what_a_fresh_one_does(launcher: Launcher, control: PairInfo) -> None:
     for launch in (0, None):
-        worker = launcher.start(control, ProcessSettings(), "warm", Purpose.LAUNCH, launch)
+        worker = launcher.start(control, ProcessSettings(), "warm", launch)
         worker.ask("results", variant="baseline", seeds=[1, 2])
         worker.ask("results", variant="optimized", seeds=[1, 2])
         assert worker.ask("compare", variant="optimized")["worst"] == 0.0
@@ -128,7 +129,7 @@ def gone(process: psutil.Process) -> bool:
 
 def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Launcher) -> None:
     (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.LargeLinear")
-    worker = launcher.start(info, info.variants[0].settings, "warm", Purpose.LAUNCH)
+    worker = launcher.start(info, info.variants[0].settings, "warm", None)
     try:
         worker.ask("build", variant="baseline", seed=0)
         torchrun = psutil.Process(worker.process.pid)
@@ -163,17 +164,17 @@ def mortal_server() -> Iterator[ForkServer]:
     made.end()
 
 
-def forked(server: ForkServer, folder: Path, task: str) -> tuple[Forked, Channel]:
+def forked(server: ForkServer, folder: Path, task: str) -> tuple[Process, Channel]:
     """A worker that has started, and the channel to it."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))
         listening.listen(1)
-        process = server.fork(1, folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
+        pid = server.fork(1, folder / "socket", task, {"TMPDIR": str(folder)}, folder / "output")
         connected, _ = listening.accept()
     channel = Channel(connected)
     channel.send({"command": "ready", "arguments": {}})
     channel.receive(60.0, readable)
-    return process, channel
+    return Process(pid, partial(server.reap, pid), ranks=1), channel
 
 
 def build(channel: Channel) -> None:
@@ -206,17 +207,16 @@ def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(
     process, channel = forked(server, tmp_path, task(tmp_path))
     build(channel)
     assert (tmp_path / "output").read_text() == f"True 1 {tmp_path}\n"
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.0)
+    assert process.exit_code(0.0) is None
     channel.close()
-    assert process.wait(10.0) == 0
+    assert process.exit_code(10.0) == 0
 
 
 def test_how_a_worker_ended_is_known_as_of_any_process(server: ForkServer, tmp_path: Path) -> None:
     process, channel = forked(server, tmp_path, task(tmp_path))
     os.killpg(process.pid, signal.SIGSEGV)
-    assert process.wait(10.0) == -signal.SIGSEGV
-    assert process.wait() == -signal.SIGSEGV, "and again"
+    assert process.exit_code(10.0) == -signal.SIGSEGV
+    assert process.exit_code(0.0) == -signal.SIGSEGV, "and again"
     channel.close()
 
 
@@ -224,7 +224,7 @@ def test_workers_end_with_their_server_and_count_as_killed(mortal_server: ForkSe
     process, channel = forked(mortal_server, tmp_path, task(tmp_path))
     mortal_server.end()
     channel.close()
-    assert process.wait(10.0) == -signal.SIGKILL
+    assert process.exit_code(10.0) == -signal.SIGKILL
     with pytest.raises(ServerGone):
         mortal_server.fork(1, tmp_path / "socket", "{}", {}, tmp_path / "output")
 

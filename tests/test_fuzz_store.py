@@ -14,7 +14,7 @@ import pytest
 
 from tests.made_up import info, measured
 from tipbench import cli
-from tipbench.publish.allowed import redact
+from tipbench.publish.redaction import redact
 from tipbench.records import store
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.store import StoreError

@@ -28,11 +28,11 @@ import pytest
 from tests import tiny
 from tests.tiny import wait_for
 from tipbench.engine import run as running
+from tipbench.engine.checks import Served
 from tipbench.engine.handle import Worker
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.lock import Busy, only_run
 from tipbench.engine.plan import Plan
-from tipbench.engine.purpose import Purpose
 from tipbench.engine.runner import run
 from tipbench.machine.controls import controls
 from tipbench.records import store
@@ -240,11 +240,9 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         before = Held.now()
         launcher = Launcher(folder, controls(1))
 
-        def start(
-            info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-        ) -> Worker:
+        def start(info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> Worker:
             # Also those that measure memory are forked: importing torch anew for them would be most of this test.
-            return launcher.start(info, settings, cache, purpose, launch or 0)
+            return launcher.start(info, settings, cache, 0 if served is None else served)
 
         outcomes: dict[str, str] = {}
         moments: dict[tuple[int, bool], list[Held]] = {}

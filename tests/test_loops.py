@@ -38,7 +38,12 @@ def test_a_script_is_short_and_runs(script: Path) -> None:
     assert len(text.splitlines()) <= 25
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"] if "process_group" in text else []
     env = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}  # not the address of the host's name, which may lead nowhere
-    done = subprocess.run([sys.executable, *start, script], env=env, capture_output=True, text=True, timeout=120)
+    # torch 2.15 aborts both ranks at their exit, after the work, in 6 of 84 starts on two busy cores ("terminate called
+    # without an active exception"), with a barrier before the group is destroyed or the model deleted as well.
+    for _ in range(3):
+        done = subprocess.run([sys.executable, *start, script], env=env, capture_output=True, text=True, timeout=120)
+        if "without an active exception" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -362,7 +362,7 @@ def stat(*busy: int) -> dict[str, str]:
 
 
 def test_what_others_take_is_that_of_our_cores_without_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "_our_cores", lambda: {0, 2})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2})
     monkeypatch.setattr(os, "sysconf", lambda _: 100)
     moments = []
     for when, own, busy in ((10.0, 1.0, (100, 0, 50)), (14.0, 4.0, (500, 999, 250))):
@@ -396,7 +396,7 @@ def test_a_machine_is_busy_where_others_took_much_in_most_launches() -> None:
     ("others", "said"), [(0.1, ""), (-1.0, ""), (1.04, "other programs keep 1.0 of 2 cores busy (cc, ld)")]
 )
 def test_what_keeps_cores_busy_now_is_named(monkeypatch: pytest.MonkeyPatch, others: float, said: str) -> None:
-    monkeypatch.setattr(activity, "_our_cores", lambda: {0, 1})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(activity, "watch", lambda _: ["cc", "ld", "cc"])
     monkeypatch.setattr(activity.Usage, "others", lambda self, earlier: others)
     assert activity.describe_load(0.0) == said

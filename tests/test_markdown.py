@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import jinja2
 import pytest
 from hypothesis import given
@@ -97,9 +95,9 @@ def test_a_number_is_shown_in_its_unit_or_not_at_all() -> None:
     assert markdown("{{ 0.0123 | seconds }} {{ 1024 | size }} {{ 1.35 | ratio(1.33, 1.38) }}") == (
         "12.3 ms 1.00 KiB 1.35x [1.33, 1.38]"
     )
-    assert markdown(
-        "{{ n | seconds }} {{ n | ratio(1.0, 2.0) }} {{ 1.5 | ratio(n, n) }} {{ missing }}", n=math.nan, missing=None
-    ) == ("- - about 1.50x -")
+    assert markdown("{{ n | seconds }} {{ n | ratio(1.0, 2.0) }} {{ 1.5 | ratio(n, n) }} {{ n }}", n=None) == (
+        "- - about 1.50x -"
+    )
     with pytest.raises(TypeError, match="without a filter"):
         markdown("{{ x }}", x=0.5)
     with pytest.raises(jinja2.UndefinedError):

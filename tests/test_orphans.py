@@ -42,7 +42,7 @@ def test_what_a_killed_worker_shared_is_removed(text: str, paused: bool) -> None
         pids = {started.pid, *(child.pid for child in children)}
         names = _made_by(pids, before)
         assert names
-        worker = Process(started, ranks=1)
+        worker = Process(started.pid, started.wait, ranks=1)
         if paused:
             worker.pause()
         worker.end()

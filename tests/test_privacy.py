@@ -20,8 +20,8 @@ from tests.made_up import MACHINE as MADE_UP
 from tests.made_up import stored
 from tests.published import TOKEN, suite_run
 from tipbench.machine.controls import controls
-from tipbench.publish.allowed import redact
 from tipbench.publish.forms import hardware_name
+from tipbench.publish.redaction import redact
 from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice

@@ -18,8 +18,8 @@ from tests.made_up import info, measured, run, stored
 from tests.published import TOKEN, of, on, suite_run
 from tipbench import cli
 from tipbench.publish import pages
-from tipbench.publish.allowed import redact
 from tipbench.publish.pages import pages_of_run
+from tipbench.publish.redaction import redact
 from tipbench.publish.target import Target, open_wiki, parse
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import WikiError

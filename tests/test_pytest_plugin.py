@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.made_up import restored
 from tests.tiny import ADDING
 from tipbench.engine.lock import only_run
 from tipbench.pytest_plugin import Replay
-from tipbench.records.record import Record
 from tipbench.suite.files import BENCHMARKS
 
 HOME = Path(__file__).parent.parent
@@ -26,6 +26,7 @@ TEST = "def test_me(): pass\n"
 
 REAL = """
 import json
+from dataclasses import asdict
 from pathlib import Path
 from tipbench import pytest_plugin
 from tipbench.engine import limits
@@ -35,7 +36,7 @@ limits.LIMITS = LIMITS
 pytest_plugin.RULES = RULES
 
 def pytest_sessionfinish(session):
-    records = {name: record.to_json() for name, record in session.config.stash[pytest_plugin.RECORDS].items()}
+    records = {name: asdict(record) for name, record in session.config.stash[pytest_plugin.RECORDS].items()}
     Path("records.json").write_text(json.dumps(records))
 """
 
@@ -302,7 +303,7 @@ def test_one_true_run_is_replayed_bit_for_bit(tmp_path: Path) -> None:
     code, out = folder.pytest("--benchmark-json=out.json", "--tipbench-device=cpu")
     assert code == 0, out
     assert "2 passed" in out
-    record = Record.from_json(json.loads((tmp_path / "records.json").read_text())["own.Adding"])
+    record = restored(json.loads((tmp_path / "records.json").read_text())["own.Adding"])
     saved = json.loads((tmp_path / "out.json").read_text())["benchmarks"]
     assert [item["name"] for item in saved] == ["Adding[baseline]", "Adding[optimized]"]
     for item, variant in zip(saved, ("baseline", "optimized"), strict=True):

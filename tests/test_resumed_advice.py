@@ -13,10 +13,11 @@ import pytest
 
 from tests.test_advice_flow import Machine, summed
 from tests.test_advise_page import SURVEY, together
-from tipbench.advise import command, parts, surveyed, tuned
+from tipbench.advise import command, curves, parts, surveyed, tuned
+from tipbench.advise.job_words import headline
 from tipbench.advise.outcome import gain
-from tipbench.advise.page import headline
 from tipbench.cli import main
+from tipbench.given.curve import JobCurve
 from tipbench.given.survey import Survey, WayHere
 from tipbench.tip.wording import lines_of
 
@@ -48,6 +49,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     monkeypatch.setattr(surveyed, "early_variables", lambda target: {})
     monkeypatch.setattr(command, "survey_job", lambda *_: A_JOB)
     monkeypatch.setattr(command, "describe_load", lambda: "")
+    monkeypatch.setattr(curves, "sweep_job", lambda target, what, within_s: JobCurve(what))
     monkeypatch.setattr(command, "time", machine)
     for name in ("run", "time"):
         monkeypatch.setattr(parts, name, machine)

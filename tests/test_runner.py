@@ -8,23 +8,22 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count, islice, pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.made_up import info, measured, tip
+from tests.made_up import info, measured, restored, tip
 from tipbench.engine import launch as launching
 from tipbench.engine import runner
-from tipbench.engine.checks import CHECK_SEEDS
+from tipbench.engine.checks import CHECK_SEEDS, CHECKS, Served
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.limits import LIMITS, Limits
 from tipbench.engine.order import complete, is_answered
 from tipbench.engine.plan import Plan
-from tipbench.engine.purpose import Purpose
 from tipbench.engine.run import card_room
 from tipbench.engine.runner import measure, run
 from tipbench.machine.activity import Usage
@@ -58,15 +57,13 @@ class FakeWorker:
         pair: str,
         settings: ProcessSettings,
         cache: str,
-        purpose: Purpose,
-        launch: int | None = None,
+        served: Served | None,
     ) -> None:
         self.machine = machine
         self.pair = pair
         self.settings = settings
         self.cache = cache
-        self.purpose = purpose
-        self.launch = launch
+        self.served = served
         self.seed = 0
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.ended = self.paused = False
@@ -179,10 +176,8 @@ class FakeMachine:
         self.workers: list[FakeWorker] = []
         self.requests: list[tuple[FakeWorker, str, dict[str, Any]]] = []
 
-    def start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-    ) -> FakeWorker:
-        worker = FakeWorker(self, info.pair, settings, cache, purpose, launch)
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> FakeWorker:
+        worker = FakeWorker(self, info.pair, settings, cache, served)
         self.workers.append(worker)
         return worker
 
@@ -557,7 +552,7 @@ def test_of_a_whole_job_what_the_answer_is_about_is_timed_first(scale: str) -> N
     assert is_answered(record, FIRST, 2)
     close = "inconclusive" if scale == "macro" else "at most 3 %"
     assert {judged.verdict for judged in judge(record, FIRST, 2)} == {"faster", close}, "a job within 5 % is done"
-    assert Record.from_json(record.to_json()) == record
+    assert restored(asdict(record)) == record
 
 
 @pytest.mark.usefixtures("clock")
@@ -613,7 +608,7 @@ def test_a_variant_that_is_decided_leaves_the_further_launches() -> None:
     record = machine.measure(info(variants=["clear", "close"]))
     assert [len(set(launch.variant)) for launch in record.launches] == [3] * 4 + [2] * 14
     assert all("close" in launch.variant for launch in record.launches)
-    assert Record.from_json(record.to_json()) == record
+    assert restored(asdict(record)) == record
 
 
 def test_every_launch_has_a_seed_of_its_own_from_the_runs_and_the_check_several(machine: FakeMachine) -> None:
@@ -776,11 +771,11 @@ def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
         if command in ("block", "measure_memory"):
-            together.append((worker.purpose, len({each.pair for each in machine.workers if not each.ended})))
+            together.append((command, len({each.pair for each in machine.workers if not each.ended})))
 
     machine.before = before
     list(machine.run(leaner, replace(PLAN, at_once=3, card_room=35.0)))
-    launches, memory = ([count for what, count in together if what == of] for of in (Purpose.LAUNCH, Purpose.MEMORY))
+    launches, memory = ([count for what, count in together if what == of] for of in ("block", "measure_memory"))
     assert (launches[0], max(launches), max(memory)) == (1, 3, 1)  # before the first nothing is known
 
 
@@ -850,12 +845,7 @@ def test_every_launch_has_a_process_that_both_variants_share_and_memory_fresh_on
     groups = list(launches(machine))
     assert [len(group) for group in groups] == [1] * 4
     assert len({id(worker) for group in groups for worker in group}) == 4
-    assert [(worker.purpose, worker.launch) for worker in machine.workers] == [
-        (Purpose.CHECK, None),
-        *((Purpose.LAUNCH, launch) for launch in range(4)),
-        (Purpose.MEMORY, None),
-        (Purpose.MEMORY, None),
-    ]
+    assert [worker.served for worker in machine.workers] == [CHECKS, 0, 1, 2, 3, None, None]
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -874,7 +864,7 @@ def test_own_settings_are_an_own_process_in_the_same_launch_and_still_interleave
     record = machine.measure(apart())
     for group in launches(machine):
         assert {worker.settings for worker in group} == {A_SIDE, B_SIDE}
-        assert [worker.launch for worker in group] == [None, None], "neither is forked"
+        assert [worker.served for worker in group] == [None, None], "neither is forked"
     timed = [worker.settings for worker, command, _ in machine.requests if command == "block"]
     changes = sum(before != after for before, after in pairwise(timed))
     assert changes > len(record.launches) * 2
@@ -1003,7 +993,7 @@ def test_a_variant_that_fails_is_dropped_and_the_rest_is_measured(command: str) 
     with_it = 4 if command == "measure_memory" else 0  # launches come before it
     assert ["optimized" in launch.variant for launch in record.launches] == [True] * with_it + [False] * (4 - with_it)
     assert all({"baseline", "other"} <= set(launch.variant) for launch in record.launches)
-    assert Record.from_json(record.to_json()) == record
+    assert restored(asdict(record)) == record
     assert all(worker.ended for worker in machine.workers)
 
 
@@ -1071,13 +1061,13 @@ def test_where_every_variant_that_can_run_fails_the_record_says_why(
 
 def test_a_failure_in_a_later_launch_leaves_no_half_measured_record(machine: FakeMachine) -> None:
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
-        if command == "block" and worker.launch == 2:
+        if command == "block" and worker.served == 2:
             raise WorkerFailed(Reason("hang.made-up", {}, "optimized: no answer"))
 
     machine.before = before
     record = machine.measure(info())
     assert (record.outcome, record.kind, record.launches) == ("failed", "hang", ())
-    Record.from_json(record.to_json())
+    restored(asdict(record))
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -1151,7 +1141,7 @@ def test_what_need_not_fail_again_is_tried_again_by_a_resumed_run(kind: str, tri
     assert after.variants["optimized"].outcome == ("measured" if tried else "failed")
     assert sum("optimized" in launch.variant for launch in after.launches) == (4 if tried else 0)
     assert after.launches[: len(before.launches)] == before.launches
-    assert Record.from_json(after.to_json()) == after
+    assert restored(asdict(after)) == after
 
 
 @pytest.mark.parametrize(("kind", "tried"), [("hang", True), ("different results", False)])
@@ -1197,18 +1187,16 @@ def test_a_check_that_is_not_over_when_the_time_is_up_is_ended_and_its_pair_left
 def test_nothing_is_begun_once_the_time_is_up(machine: FakeMachine, budget_s: float) -> None:
     started = []
 
-    def start(
-        info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-    ) -> FakeWorker:
+    def start(info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> FakeWorker:
         started.append(machine.now)
-        return machine.start(info, settings, cache, purpose, launch)
+        return machine.start(info, settings, cache, served)
 
     found = {record.name: record for record in run(PAIRS, start, replace(PLAN, budget_s=budget_s), lambda what: None)}
     assert max(started, default=0.0) <= budget_s
     assert not all(pair.name in found and complete(found[pair.name], FIRST, 2) for pair in PAIRS)
     assert all(worker.ended for worker in machine.workers)
     for record in found.values():
-        assert Record.from_json(record.to_json()) == record
+        assert restored(asdict(record)) == record
 
 
 @pytest.mark.usefixtures("clock")
@@ -1221,7 +1209,7 @@ def test_a_launch_that_is_not_expected_to_end_in_time_is_not_begun(machine: Fake
 @pytest.mark.usefixtures("clock")
 def test_a_launch_that_is_not_prepared_in_time_is_dropped(machine: FakeMachine) -> None:
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
-        if command == "build" and worker.launch == 1:
+        if command == "build" and worker.served == 1:
             machine.now += 1000.0
 
     machine.before = before

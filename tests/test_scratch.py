@@ -18,7 +18,6 @@ import pytest
 
 from tests.tiny import PAIRS
 from tipbench.engine.launcher import Launcher
-from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import controls
 from tipbench.machine.scratch import LONGEST_FOLDER, Scratch
 from tipbench.records import store
@@ -107,7 +106,7 @@ def test_the_sockets_of_a_workers_own_processes_fit(place: Path, monkeypatch: py
     about = discover(BENCHMARKS / "control.py", "cpu").pairs[0]
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)
     with closing(Launcher(BENCHMARKS, controls(1))) as launcher:
-        worker = launcher.start(about, ProcessSettings(), "warm", Purpose.LAUNCH)
+        worker = launcher.start(about, ProcessSettings(), "warm", None)
         worker.ready()
         folder = Path(psutil.Process(worker.process.pid).environ()["TMPDIR"], "pymp-12345678")
         folder.mkdir()

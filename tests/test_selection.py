@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.made_up import info, tip
-from tipbench.suite.selection import NothingSelected, add_controls, select
+from tipbench.suite.selection import NothingSelected, add_control, select
 
 CONTROLS = [info(name, tip=tip("control")) for name in ("Pointwise", "Convolution")]
 PAIRS = [
@@ -56,6 +56,6 @@ def test_no_pairs_at_all_is_an_error() -> None:
 
 
 def test_a_whole_run_carries_all_controls_first_and_any_other_one() -> None:
-    assert add_controls([*CONTROLS, *PAIRS], CONTROLS, whole=True) == [*CONTROLS, *PAIRS]
-    assert add_controls(PAIRS[:1], CONTROLS, whole=False) == [CONTROLS[0], PAIRS[0]]
-    assert add_controls([CONTROLS[1], PAIRS[0]], CONTROLS, whole=False) == [CONTROLS[1], PAIRS[0]], "one was chosen"
+    assert add_control([*CONTROLS, *PAIRS], CONTROLS) == [*CONTROLS, *PAIRS]
+    assert add_control(PAIRS[:1], CONTROLS) == [CONTROLS[0], PAIRS[0]]
+    assert add_control([CONTROLS[1], PAIRS[0]], CONTROLS) == [CONTROLS[1], PAIRS[0]], "one was chosen"

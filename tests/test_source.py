@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tipbench.suite import source
 from tipbench.suite.discover import Discovery
 from tipbench.suite.source import SHARED, sides
 
@@ -73,17 +74,14 @@ class Cooks(MacroPair):
 TUNED = 'apply = tip\n\ndef tip(job):\n    """The tip."""\n    deeper(job)\n\ndef deeper(job):\n    job.model.tune()'
 
 
-def read(file: str) -> str:
-    return JOBS.get(file, "")
-
-
-def test_the_sides_of_a_job_are_the_job_and_what_is_applied_to_it() -> None:
-    assert sides(FILE, "Job", read) == {
+def test_the_sides_of_a_job_are_the_job_and_what_is_applied_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "suite_source", JOBS.__getitem__)
+    assert sides(FILE, "Job") == {
         "baseline": "untuned = partial(old_way, much=True)\n\n"
         "def job(self):\n    return cook(self.size)\n\ndef old_way(job):\n    job.model.detune()",
         "optimized": TUNED,
     }
-    assert sides(FILE, "OwnJob", read) == {
+    assert sides(FILE, "OwnJob") == {
         "baseline": "def job(self):\n    return make(self.size)\n\ndef step_of(self, job):\n    return job.epoch",
         "optimized": TUNED,
     }

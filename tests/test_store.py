@@ -8,13 +8,13 @@ import os
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, run, stored
+from tests.made_up import NO_GPU, both, info, learnt, measured, realistic, restored, run, stored
 from tipbench.cli import main
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.json_line import dump_line, parse_line
@@ -148,7 +148,7 @@ def test_lines_without_a_checksum_are_read_as_runs_had_none_before(path: Path, t
 
 def changed(record: Record, path: str, value: Any) -> dict[str, Any]:
     """The record's JSON with this value at a path of keys; `...` takes the key away."""
-    data: dict[str, Any] = json.loads(json.dumps(record.to_json()))
+    data: dict[str, Any] = json.loads(json.dumps(asdict(record)))
     *keys, last = (int(key) if key.isdigit() else key for key in path.split("."))
     found: Any = data
     for key in keys:
@@ -179,7 +179,7 @@ LAUNCH = "launches.0"
 )
 def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place: str, value: Any, why: str) -> None:
     with pytest.raises(MalformedRecord, match=why):
-        Record.from_json(changed(timed.records[1], place, value))
+        restored(changed(timed.records[1], place, value))
 
 
 # ---- headers ----

@@ -1,4 +1,4 @@
-"""Stored runs are found by their names and ids, and read the same however many processes read them."""
+"""Stored runs are found by their names and ids, and read as they are compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.made_up import files, info, measured, realistic, run, stored
 from tipbench import compare
 from tipbench.compare.inputs import MOST_RUNS
-from tipbench.compare.stored import beginning, read_all, results_files
+from tipbench.compare.stored import beginning, read_run, results_files
 from tipbench.records import store
 from tipbench.records.record import Run
 from tipbench.records.store import StoreError
@@ -75,7 +75,7 @@ def test_a_whole_id_and_a_file_of_another_name_are_found(results: Path) -> None:
 
 def test_a_run_is_read_as_it_is_compared(results: Path) -> None:
     made = realistic()
-    (found,) = read_all([stored(results, made)])
+    found = read_run(stored(results, made))
     assert found.run.records == ()
     assert (found.run.id, found.run.planned, found.run.machine) == (made.id, made.planned, made.machine)
     assert found.records == len(made.records)
@@ -89,9 +89,9 @@ def test_an_error_of_a_file_names_it(results: Path) -> None:
     bad, gone = file.with_name("bad.jsonl"), file.with_name("gone.jsonl")
     bad.write_text("{}\n")
     with pytest.raises(StoreError, match=r"bad\.jsonl, line 1: schema None"):
-        read_all([file, bad, gone])
+        read_run(bad)
     with pytest.raises(StoreError, match=r"gone\.jsonl cannot be read"):
-        read_all([file, gone, bad])
+        read_run(gone)
 
 
 def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, parsed: list[Path]) -> None:

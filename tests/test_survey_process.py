@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.advise.page import slow
+from tipbench.advise.job_words import slow
 from tipbench.advise.surveyed import NoJob, job_environment, survey_job, write_command
 
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,8 @@ import torch
 from benchmarks.jobs import lessons
 from benchmarks.jobs.tuning import Tuned
 from benchmarks.training import batch_size, grad_clipping, one_cycle
-from tests.made_up import info, measured, run, trainings, with_table
+from tests.made_up import info, measured, restored, run, trainings, with_table
 from tipbench.records.fields import MalformedRecord
-from tipbench.records.record import Record
 from tipbench.records.trainings import read_trainings as trainings_of
 from tipbench.report.results import results
 from tipbench.report.trained import describe_trainings, steps_text, training_effect
@@ -145,10 +144,10 @@ def test_a_table_that_was_damaged_by_hand_says_where(change: tuple[str, str], fa
 
 
 def test_trainings_in_files_of_earlier_versions_are_passed_over() -> None:
-    stored = measured(info(), {"optimized": 0.1}).to_json()
+    stored = asdict(measured(info(), {"optimized": 0.1}))
     before = {**stored["variants"], "baseline": {**stored["variants"]["baseline"], "trainings": {"seeds": [1, 2]}}}
     old = {**stored, "variants": before, "info": {**stored["info"], "training_code": "5a47b82907416d9b"}}
-    assert Record.from_json(old) == Record.from_json(stored)
+    assert restored(old) == restored(stored)
 
 
 # ---- what is shown ----

@@ -13,8 +13,8 @@ from tests import wikis
 from tests.browser import listening
 from tests.published import published, suite_run
 from tests.wikis import Real
-from tipbench.publish.allowed import redact
 from tipbench.publish.pages import pages_of_run
+from tipbench.publish.redaction import redact
 from tipbench.publish.send import send
 
 window, browser = chromium.window, chromium.browser

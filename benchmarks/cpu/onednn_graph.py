@@ -43,7 +43,7 @@ def partitions(step: Step) -> int:
 
 TIP = Tip(
     id="onednn-graph",
-    title="Fuse operations for inference with oneDNN Graph",
+    title="Fuse an inference with oneDNN Graph",
     do=(
         "# F.max_pool2d and F.avg_pool2d: give a stride, or it raises. A TracerWarning: other batches may go wrong\n"
         "torch.jit.enable_onednn_fusion(True)\n"

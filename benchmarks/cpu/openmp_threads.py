@@ -67,7 +67,7 @@ BOUND_BY_GNU = Way(name="gnu_affinity", env={"GOMP_CPU_AFFINITY": " ".join(map(s
 TIP = Tip(
     id="openmp-threads",
     title="Set the number of OpenMP threads",
-    do=HALF.do,
+    do=f"{HALF.do}  # each of the two",
     ways={"bound": ""},
     when="two processes share the machine, with a thread for every core each so far",
     against="two with a thread for every core each",

@@ -52,7 +52,7 @@ TIP = Tip(
         ),
     },
     when="loading waits for storage, or cores are idle",
-    against="no workers; the storage is simulated, 10 ms or more a file",
+    against="no workers; simulated storage, 10 ms or more a file",
     guide=("A1.1", "B3"),
     claim=Claim.FASTER,
     called="a worker a core",
@@ -161,12 +161,16 @@ def keep_workers(job: Job) -> None:
 
 
 ON_ANY_JOB = (
-    Way(
-        partial(async_loading, num_workers=CORES),
-        loading_with_few_workers,
-        do=TIP.do.format(num_workers=CORES),
-        phase="loading",
-        loads_elsewhere=True,
+    *(
+        Way(  # of these `advise` tries one: a worker a core, or what its sweep found to be enough
+            partial(async_loading, num_workers=number),
+            loading_with_few_workers if number == CORES else partial(loading_with_other_workers, number=number),
+            name="" if number == CORES else str(number),
+            do=TIP.do.format(num_workers=number),
+            phase="loading",
+            loads_elsewhere=True,
+        )
+        for number in dict.fromkeys((CORES, 1, 2, 4, 8, 16))
     ),
     Way(
         keep_workers,

@@ -35,7 +35,7 @@ TIP = Tip(
         "decoded = {path: data.loader(path) for path, _ in data.samples}\n"
         "data.loader = decoded.__getitem__"
     ),
-    when="all photos fit into memory decoded, with 4 bytes a pixel, and an epoch is one of many",
+    when="decoding takes much of a step, all photos fit into memory decoded (4 bytes a pixel), and epochs are many",
     against="decoding each photo in every epoch",
     guide=("M20",),
     claim=Claim.FASTER,

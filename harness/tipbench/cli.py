@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +19,6 @@ from tipbench.machine.interrupts import interrupts
 # Nothing else is imported up here: `--help` answers at once, and `report` must not need torch.
 
 EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that cannot be used, 130 interrupted"
-
-BUDGET_S, ADVICE_S = 2700.0, 1200.0
 
 REMOVED = {
     ("advise", "--allow"): "what changes results is always tried, by itself; `tuned.py --lossy` follows it",
@@ -58,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 2
     options = _parser().parse_args(arguments)
     try:
-        with interrupts():
-            code = _exit_code(options)
+        code = exit_code(lambda: int(options.command(options)))
         if sys.stdout is not None:
             sys.stdout.flush()  # now, while what goes wrong can be reported
         return code
@@ -75,21 +72,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _exit_code(options: argparse.Namespace) -> int:
+def exit_code(command: Callable[[], int]) -> int:
+    """What a command returns. An interrupt and a UserError are printed as one line."""
     from tipbench.machine.home import require_home
 
-    try:
-        require_home()
-        return int(options.command(options))
-    except KeyboardInterrupt:
-        print("tipbench: interrupted", file=sys.stderr)
-        return 130
-    except UserError as error:
-        from tipbench.tip.wording import lines_of
+    with interrupts():
+        try:
+            require_home()
+            return command()
+        except KeyboardInterrupt:
+            print("tipbench: interrupted", file=sys.stderr)
+            return 130
+        except UserError as error:
+            from tipbench.tip.wording import lines_of
 
-        # Names of files and what a server says may hold what a terminal acts on.
-        print(f"tipbench: {lines_of(str(error))}", file=sys.stderr)
-        return error.exit_code
+            # Names of files and what a server says may hold what a terminal acts on.
+            print(f"tipbench: {lines_of(str(error))}", file=sys.stderr)
+            return error.exit_code
 
 
 def _discard_output() -> None:
@@ -120,12 +119,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_folder(command)
     command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="default: results")
     _add_device(command)
-    command.add_argument(
-        "--budget",
-        type=_seconds,
-        metavar="TIME",
-        help="such as 90s, 30m or 2h; 0: until all is decided. Default: 45m",
-    )
+    text = "such as 90s, 30m or 2h; 0: until all is decided. Default: 45m"
+    command.add_argument("--budget", type=_seconds, default="45m", metavar="TIME", help=text)
     command.add_argument(
         "--size",
         choices=["S", "M", "L", "XL"],
@@ -143,10 +138,16 @@ def _parser() -> argparse.ArgumentParser:
         "job",
         nargs="*",
         metavar="FILE:FUNCTION",
-        help="such as train.py:job, which builds the job; or, after --, a command, such as -- python train.py",
+        help="such as train.py:job, which builds the job; or, after --, a command, such as -- python train.py; "
+        "or two advice.json, to say whether the job got slower between them",
     )
+    text = "such as 5m; 0: until all is decided. Default: 20m"
+    command.add_argument("--budget", type=_seconds, default="20m", metavar="TIME", help=text)
     command.add_argument(
-        "--budget", type=_seconds, metavar="TIME", help="such as 5m; 0: until all is decided. Default: 20m"
+        "--sweep",
+        action="append",
+        choices=["workers", "batch", "threads"],
+        help="nothing but the rate and the memory at several values of it; may be given several times",
     )
     command.add_argument("--out", type=Path, default=Path("advice"), metavar="DIR", help="default: advice")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
@@ -222,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_folder(command: argparse.ArgumentParser) -> None:
     text = "take the pairs from any folder or file"
-    command.add_argument("--from", type=Path, metavar="DIR", dest="folder", help=text)
+    command.add_argument("--from", type=os.path.realpath, metavar="DIR", dest="folder", help=text)
 
 
 def _add_device(command: argparse.ArgumentParser) -> None:
@@ -255,7 +256,7 @@ def _list(options: argparse.Namespace) -> int:
     from tipbench.suite.discover import discover
     from tipbench.suite.files import BENCHMARKS
 
-    found = discover(Path(os.path.realpath(options.folder)) if options.folder else BENCHMARKS, options.device)
+    found = discover(Path(options.folder) if options.folder else BENCHMARKS, options.device)
     print(as_text(found))
     if not options.folder:
         from tipbench.report import guides
@@ -271,34 +272,26 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from tipbench import report
     from tipbench.engine import run
-    from tipbench.report import news
+    from tipbench.records import store
 
-    folder = os.path.realpath(options.folder) if options.folder else ""
     code, path = run.measure_machine(
         run.Options(
             names=options.names,
-            folder=folder,
-            news=None if folder or options.names else news(),
+            folder=options.folder or "",
+            news=None if options.folder or options.names else report.news(),
             results=options.results,
             new=options.new,
             device=options.device,
             size=options.size,
             seed=options.seed,
             bare=options.bare,
-            budget_s=BUDGET_S if options.budget is None else options.budget,
+            budget_s=options.budget,
         )
     )
-    return _with_answers(code, path)
-
-
-def _with_answers(code: int, path: Path) -> int:
-    """Print the answers of a run that came to its end, and return its exit code."""
-    from tipbench import report
-    from tipbench.records import store
-
-    stored, notices = store.read(path)
-    if code in (0, 1) and not stored.options.get("given"):
+    if code in (0, 1):  # it came to its end
+        stored, notices = store.read(path)
         print("\n".join(["", *report.one_liners(stored)]))
         for notice in notices:
             print(f"tipbench: {notice}", file=sys.stderr)
@@ -306,10 +299,14 @@ def _with_answers(code: int, path: Path) -> int:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    from tipbench.advise import command
+    from tipbench.advise import command, difference
 
-    budget_s = ADVICE_S if options.budget is None else options.budget
-    typed = command.AdviseOptions(options.job, options.out, budget_s, options.seed, options.busy)
+    if len(options.job) == 2 and all(word.endswith(".json") for word in options.job):
+        print("\n".join(difference.compare_advices(*map(Path, options.job))))
+        return 0
+    typed = command.AdviseOptions(options.job, options.out, options.budget, options.seed, options.busy)
+    if options.sweep:
+        return command.print_sweeps(typed, list(dict.fromkeys(options.sweep)))
     return command.resume(options.resume, typed) if options.resume else command.begin(typed)
 
 
@@ -330,7 +327,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
-    from tipbench.fleet import compared as fleet
+    from tipbench.fleet import comparison as fleet
 
     if options.confirm and not options.fail_if:
         raise UserError("--confirm times once more what --fail-if alarms at: add --fail-if slower, or failed")
@@ -350,7 +347,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     new = comparison.runs[1]
     same = {name: value for name, value in new.run.options.items() if name in ("device", "size", "seed", "bare")}
-    same |= {"folder": os.path.realpath(options.folder)} if options.folder else {}
+    same |= {"folder": options.folder} if options.folder else {}
     names, results = gate(comparison).alarmed, new.file.parents[1]
     run.measure_machine(run.Options(**same, names=names, results=results, budget_s=options.confirm))
     return compare.check_regression(compare.read_comparison(options.runs, options.results), options.fail_if)
@@ -360,15 +357,5 @@ def _publish(options: argparse.Namespace) -> int:
     from tipbench.publish import command
     from tipbench.records import listing
 
-    return command.begin(
-        command.PublishOptions(
-            to=options.to,
-            files=options.files or [listing.newest(Path("results"))],
-            dry_run=options.dry_run,
-            flavour=options.flavour,
-        )
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    files = options.files or [listing.newest(Path("results"))]
+    return command.begin(options.to, files, options.dry_run, options.flavour)

@@ -39,7 +39,6 @@ __all__ = [
     "pytest_configure",
     "pytest_runtestloop",
     "pytest_terminal_summary",
-    "pytest_unconfigure",
 ]
 
 RECORDS = pytest.StashKey[dict[str, Record]]()
@@ -169,7 +168,8 @@ def _stop_unless_measured(record: Record, variant: str) -> None:
 def _extra_info(record: Record, variant: str) -> dict[str, Any]:
     for judged in judge(record, RULES, available_cores()):
         if judged.variant == variant:
-            return {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high", "launches")}
+            named = {name: getattr(judged, name) for name in ("verdict", "speedup", "low", "high")}
+            return {**named, "launches": len(judged.effects)}
     return {}
 
 
@@ -218,6 +218,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     if _LOCK in config.stash or not pairs or not _measures(config) or _is_worker(config):
         return
     config.stash[_LOCK] = ExitStack()
+    config.add_cleanup(config.stash[_LOCK].close)
     try:
         config.stash[_LOCK].enter_context(only_run())
     except Busy as busy:
@@ -234,9 +235,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("does the tip pay? (speedup of each variant over the baseline)")
     for judged in (each for record in records.values() for each in judge(record, RULES, available_cores())):
         terminalreporter.write_line(f"{judged.record.name}[{judged.variant}] {plain(verdict(judged))}")
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Let the machine's lock go."""
-    if _LOCK in config.stash:
-        config.stash[_LOCK].close()

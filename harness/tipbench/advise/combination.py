@@ -16,6 +16,12 @@ from tipbench.report.result import Result
 SIDE_WITHOUT = "without "
 """Prefix of the name of a side that leaves out one member of a combination; the member's name follows."""
 
+SIDE_OF = "of these "
+"""Prefix of the name of a side that follows a few members alone; their names follow."""
+
+MOST_RUNGS = 4
+"""Members of a combination of which each is added in turn: each further one is a side more, to be built and timed."""
+
 _LEAST_GAIN = math.log(1.05)
 """What a way must seem to bring if it has too few launches for a verdict, as these are off by some per cent."""
 
@@ -76,6 +82,20 @@ def clear(combination: Combination, alone: Sequence[Candidate]) -> Combination:
 
 def left_out(combination: Combination, names: Collection[str]) -> Combination:
     return tuple(name for name in combination if name not in names)
+
+
+def rungs(combination: Combination, gains: Mapping[str, float]) -> list[tuple[str, str, Combination]]:
+    """(Member, side, its members), one after the other: members are added by what they bring alone, to the job as it
+    is, until all are there. gains: ln, by name."""
+    order = sorted(combination, key=lambda name: -gains.get(name, 0.0))
+    added = []
+    for count, name in enumerate(order, 1):
+        members = tuple(member for member in combination if member in order[:count])
+        side = f"{SIDE_OF}{' + '.join(members)}"
+        if count >= len(order) - 1:  # which are measured anyway
+            side = "baseline" if count == len(order) else f"{SIDE_WITHOUT}{order[-1]}"
+        added.append((name, side, members))
+    return added
 
 
 def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Sequence[Candidate]) -> Combination:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from tipbench.advise import page
+from tipbench.advise import curves
 from tipbench.advise.folder import (
     JOB_FILE,
     StoredJob,
@@ -25,6 +25,7 @@ from tipbench.advise.folder import (
     new_folder,
     read_json,
 )
+from tipbench.advise.job_words import headline, lost_cores, slow, where
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.parts import Advice
 from tipbench.advise.surveyed import (
@@ -104,11 +105,29 @@ def _begin(options: AdviseOptions, subject: Subject, until: float) -> int:
         survey = survey_job(target, until)
         file, _, name = target.rpartition(":")
         folder = new_folder(out, f"{Path(file).stem}-{name}")
-    print(lines_of("\n".join([page.headline(survey), *page.lost_cores(survey), *page.slow(survey)])), file=sys.stderr)
-    job = StoredJob(subject, survey)
+    first = [headline(survey), *lost_cores(survey), *where(survey), *slow(survey)]
+    print(lines_of("\n".join(first)), file=sys.stderr)
+    within_s = min(curves.SHORT_SWEEP_S, curves.SWEEP_SHARE * options.budget_s or math.inf)
+    measured = curves.measure_curves(subject.job, curves.sweeps_of(survey), within_s)
+    survey = curves.choose_workers(survey, measured)
+    job = StoredJob(subject, survey, measured)
     write_file(folder / JOB_FILE, json.dumps(asdict(job), indent=1).encode())
     print(f"{plural(len(sides_alone(survey)), 'tip')} to try, into {folder}", file=sys.stderr)
     return _continue(folder, job, until)
+
+
+def print_sweeps(options: AdviseOptions, sweeps: Sequence[str]) -> int:
+    """Print how the rate and the memory of a job depend on each of `curve.SWEEPS`. Returns the exit code; raises
+    UserError."""
+    subject = options.subject
+    if subject.is_command:
+        raise NoJob("a command sets its workers, batch and threads itself: name a function that builds the job")
+    if busy := describe_load():
+        print(f"{plain(busy)}, and the numbers below hold beside them", file=sys.stderr)
+    with only_run(), job_environment(subject.job):
+        for curve in curves.measure_curves(subject.job, sweeps, curves.LONG_SWEEP_S):
+            print(lines_of("\n".join(curves.lines(curve))), end="\n\n", flush=True)
+    return 0
 
 
 def resume(folder: Path, options: AdviseOptions) -> int:

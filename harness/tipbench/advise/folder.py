@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
 from tipbench.advise.surveyed import NoJob
+from tipbench.given.curve import JobCurve
 from tipbench.given.survey import Survey
 from tipbench.records.fields import MalformedRecord, convert
 from tipbench.records.json_line import parse_line
@@ -56,10 +57,12 @@ class StoredJob:
     Attributes:
         subject: what was typed.
         survey: of the job as it is.
+        curves: how its rate depends on what can act on it.
     """
 
     subject: Subject
     survey: Survey
+    curves: list[JobCurve] = field(default_factory=list)
 
 
 def read_json(file: Path, kind: type[T]) -> T:

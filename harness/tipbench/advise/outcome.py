@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
-from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs
-from tipbench.advise.pairs import sides_alone
+from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs, rungs
+from tipbench.advise.pairs import IN_A_ROW, LOADING_TIPS, sides_alone
+from tipbench.given.curve import JobCurve
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
@@ -38,6 +40,7 @@ class JobOutcome:
             combination at that point.
         others: of each launch of all parts, cores that other programs kept busy, as far as that is known.
         on_busy: whether there is advice from a busy machine too.
+        curves: how the rate of the job as it is depends on what can act on it.
     """
 
     survey: Survey
@@ -47,6 +50,18 @@ class JobOutcome:
     left_out: Mapping[str, Result] = field(default_factory=dict)
     others: Sequence[float] = ()
     on_busy: bool = False
+    curves: Sequence[JobCurve] = ()
+
+
+def launch_steps(outcome: JobOutcome) -> list[float]:
+    """Seconds of a step of the job as it is, the median in each launch of its comparisons."""
+    loaded, steps = outcome.survey.epoch or IN_A_ROW, []
+    for record in outcome.alone.records:
+        in_a_row = loaded if outcome.survey.workers or record.info.tip["id"] in LOADING_TIPS else 1
+        for launch in record.launches:
+            blocks = [taken for side, taken in zip(launch.variant, launch.seconds, strict=True) if side == "baseline"]
+            steps.append(median(blocks) / in_a_row)
+    return steps
 
 
 def load_of_others(outcome: JobOutcome) -> str:
@@ -139,6 +154,23 @@ def change_lines(outcome: JobOutcome) -> list[str]:
     if is_unreliable(outcome):
         return []
     return _members(outcome) if pays(outcome) else _not_confirmed(outcome)
+
+
+def ladder(outcome: JobOutcome) -> str:
+    """`107 ms as it is -> async-loading 60.0 ms -> fused-optimizer 57.1 ms`: a step with one member after the other;
+    empty where nothing pays, or a side between was not measured."""
+    whole = outcome.sides.get("optimized")
+    if not pays(outcome) or whole is None or not whole.speedup or not (steps := launch_steps(outcome)):
+        return ""
+    gains = {name: result.log_speedup or 0.0 for name, result in results_by_way(outcome).items()}
+    as_it_is = median(steps)
+    words = [f"{seconds(as_it_is)} as it is"]
+    for name, side, _ in rungs(outcome.members, gains):
+        result = outcome.sides.get(side)
+        relative = 1.0 if side == "baseline" else result.speedup if result else None
+        if relative:
+            words.append(f"{name} {seconds(as_it_is * whole.speedup / relative)}")
+    return " -> ".join(words) if len(words) == len(outcome.members) + 1 else ""
 
 
 def _do(outcome: JobOutcome) -> dict[str, str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 from tipbench.advise.combination import SIDE_WITHOUT, costs
+from tipbench.advise.curves import summary_of, table
+from tipbench.advise.job_words import headline, lost_cores, slow, where
 from tipbench.advise.outcome import (
     JobOutcome,
     change_lines,
     conclusion,
     inverse_of,
+    ladder,
+    launch_steps,
     lossy,
     once,
     pays,
@@ -22,10 +26,11 @@ from tipbench.advise.outcome import (
     speedup_of,
 )
 from tipbench.advise.pairs import sides_alone
+from tipbench.advise.tuned import diff_of
+from tipbench.given.diagnosis import diagnose
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
-from tipbench.machine.activity import OCCUPIED
-from tipbench.records.record import BACKWARD, FORWARD, LOADING, OPTIMIZER, PHASES
+from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
@@ -33,88 +38,14 @@ from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.tip.wording import plain, plural, seconds
-
-PHASE_WORDS = {
-    LOADING: "loading takes",
-    FORWARD: "the forward pass",
-    BACKWARD: "the backward pass",
-    OPTIMIZER: "the optimizer",
-}
+from tipbench.tip.wording import plain
 
 NO_EFFECT, OTHER_RESULTS, FAILS = "no effect here", "other results", "fails here"
 """Answers on a tip that could not be measured on a job: it changed nothing of what it is about, the job's results were
 not the same with it, or it raised, hung or needed too much memory."""
 
-SLOW_S = 10.0
-"""To import or to build a job, from which on it is sentences."""
-
-VISIBLE_SHARE = 0.005
-"""Of a step's time: the least that is sentences of a phase."""
-
 VISIBLE = 0.05
 """What a job makes of rounding, from which on the page says so."""
-
-
-def headline(survey: Survey) -> str:
-    """`train.py:job: a training of 11.2 M parameters, about 52.1 ms a step on cpu`."""
-    kinds = {
-        "training": "a training",
-        "inference": "an inference",
-        "step": "a step of which nothing is known",
-        "command": "a command",
-    }
-    size = f" of {_millions(survey.parameters)} parameters" if survey.parameters else ""
-    what = f"{kinds[survey.kind]}{size}"
-    return f"{survey.name}: {what}, about {seconds(survey.step_s)} a step on {survey.device}"
-
-
-def lost_cores(survey: Survey) -> list[str]:
-    """That the job's own file takes cores from it, which no tip gives back."""
-    if survey.cores >= survey.cores_before:
-        return []
-    left, file = plural(survey.cores, "core"), survey.name.rpartition(":")[0]
-    return [
-        f"{file} leaves the job {survey.cores} of the {survey.cores_before} cores that it was started with: before all "
-        "else undo what binds it, such as os.sched_setaffinity in the file or in a library that it imports. What "
-        f"follows holds for {left}."
-    ]
-
-
-def slow(survey: Survey) -> list[str]:
-    """Sentences on what makes each measurement of this job take long, without its steps, or another one than the
-    person's own program."""
-    sentences, file = [], survey.name.rpartition(":")[0]
-    if survey.variables:
-        sentences.append(
-            f"The job runs with {', '.join(survey.variables)}, from your shell{f' or from {file}' if file else ''}, on "
-            f"both sides; torch has {plural(survey.threads, 'thread')}."
-        )
-    if survey.too_late:
-        sentences.append(
-            f"{file} sets {', '.join(survey.too_late)} after it has imported torch, which read its settings then: the "
-            f"job runs with {plural(survey.threads, 'thread')}, as in your own program. Set them before."
-        )
-    if survey.unlike:
-        first, again = map(seconds, survey.unlike)
-        sentences.append(
-            f"The first run took {first}, and the next {again}. If a run goes on from what an earlier one has left, as "
-            "from a checkpoint, runs are not alike and no number here is of a whole one: let the command remove that."
-            if survey.kind == "command"
-            else f"Loading an item takes {first}, and {again} again, as the data set keeps it: a first "
-            "epoch is unlike all later ones, most steps here are of first epochs, and memory grows with what is kept."
-        )
-    if survey.import_s >= SLOW_S:
-        sentences.append(
-            f"Importing {file} takes {seconds(survey.import_s)} in each process that measures: what runs a training "
-            'belongs below `if __name__ == "__main__":`.'
-        )
-    if survey.build_s >= SLOW_S:
-        sentences.append(
-            f"Building the job takes {seconds(survey.build_s)}, and it is built about six times to check a tip and "
-            "twice for each launch: give a budget of hours, or let it read from a file what it prepares."
-        )
-    return sentences
 
 
 def lines(outcome: JobOutcome) -> list[str]:
@@ -123,14 +54,19 @@ def lines(outcome: JobOutcome) -> list[str]:
     width = max((len(plain(answer.answer)) for answer in listed), default=0)
     tips = [f"{plain(answer.answer):<{width}}  {plain(answer.title)}: {plain(answer.gain)}" for answer in listed]
     alters = [f"Alters results, so it stands by itself: {line}" for line in lossy(outcome).values()]
-    together = [f"  {line}" for line in (*change_lines(outcome), *alters, *remarks(outcome))]
-    first = [headline(outcome.survey), *lost_cores(outcome.survey), *ceilings(outcome)]
+    steps = [f"A step: {shown}"] if (shown := ladder(outcome)) else []
+    together = [f"  {line}" for line in (*change_lines(outcome), *alters, *remarks(outcome), *steps)]
+    first = [headline(outcome.survey), *lost_cores(outcome.survey), *where(outcome.survey)]
+    first += [f"{summary_of(curve)}." for curve in outcome.curves]
     return [*first, "", conclusion(outcome), *together, "", *tips]
 
 
 def as_json(outcome: JobOutcome) -> dict[str, object]:
-    """{"job", "kind", "device", "step_s", "conclusion", "measured_anew", "together", "lossy", "tips",
-    "not_tried", "by_hand"}.
+    """{"job", "kind", "device", "machine", "step_s", "launch_step_s", "phases", "diagnosis", "curves", "conclusion",
+    "measured_anew", "together", "lossy", "tips", "not_tried", "by_hand"}.
+
+    launch_step_s: of the job as it is, in each launch (s). phases: seconds of each in a step, as far as they are known.
+    diagnosis: {"word", "share", "evidence"}. curves: of each sweep {"what", "points", "ended"}, see `JobCurve`.
 
     measured_anew: names of what was left at the end, whether that pays or not. together: null where nothing pays, else
     {"gain", "low", "high", "once_s", "pays_after_steps", "price", "members": [{"name", "do", "alone", "gain", "low",
@@ -153,7 +89,12 @@ def as_json(outcome: JobOutcome) -> dict[str, object]:
         "job": outcome.survey.name,
         "kind": survey.kind,
         "device": survey.device,
+        "machine": f"{machine_words(outcome.alone.machine)}; {versions(outcome.alone.machine)}",
         "step_s": survey.step_s,
+        "launch_step_s": launch_steps(outcome),
+        "phases": {phase: survey.card[phase] for phase in PHASES if phase in survey.card},
+        "diagnosis": asdict(diagnose(survey)),
+        "curves": list(map(asdict, outcome.curves)),
         "conclusion": conclusion(outcome),
         "measured_anew": list(outcome.members),
         "together": combination,
@@ -178,33 +119,6 @@ def _factors(result: Result | None) -> dict[str, float | None]:
     return dict(zip(("gain", "low", "high"), factors, strict=True)) | {"once_s": once_s, "pays_after_steps": steps}
 
 
-def ceilings(outcome: JobOutcome) -> list[str]:
-    """Sentences on where the time goes, and what no tip can bring more than; none of a step that is not known."""
-    shares, sentences = _shares(outcome.survey.card), []
-    if outcome.survey.others > OCCUPIED:
-        return [
-            f"Where a step's time goes is not known, as other programs kept {outcome.survey.others:.1f} cores busy."
-        ]
-    if shares:
-        spent = ", ".join(
-            f"{words} {100 * shares[phase]:.0f} %" for phase, words in PHASE_WORDS.items() if phase in shares
-        )
-        sentences.append(f"Of a step's time {spent}{' in a first epoch' if outcome.survey.unlike else ''}.")
-        for phase, what in ((LOADING, "loading"), (OPTIMIZER, "the optimizer")):
-            if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1 and not (phase == LOADING and outcome.survey.unlike):
-                sentences.append(f"Making {what} free would give at most {1 / (1 - shares[phase]):.2f}x.")
-    return sentences
-
-
-def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
-    """Of each phase of a step that takes any time; empty where the forward pass is not known."""
-    taken = {phase: max(0.0, seconds_of.get(phase, 0.0)) for phase in PHASES}
-    whole = sum(taken.values())
-    if not taken[FORWARD]:
-        return {}
-    return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}
-
-
 def markdown(outcome: JobOutcome) -> str:
     """The page."""
     survey = outcome.survey
@@ -218,7 +132,11 @@ def markdown(outcome: JobOutcome) -> str:
         versions=versions(outcome.alone.machine),
         first=lost_cores(survey),
         changes=change_lines(outcome),
-        remarks=[*remarks(outcome), *([" ".join(where)] if (where := ceilings(outcome)) else [])],
+        where=where(survey),
+        curves=[(table(curve), summary_of(curve)) for curve in outcome.curves if len(curve.points) > 1],
+        ladder=ladder(outcome),
+        diff=diff_of([survey.by_name[name] for name in outcome.members if pays(outcome)], survey.kind),
+        remarks=remarks(outcome),
         same_code=same_code,
         warnings=[*slow(survey), *_of_comparing(survey)],
         not_tried=_not_tried(survey),
@@ -353,7 +271,3 @@ def _of_comparing(survey: Survey) -> list[str]:
             f"{100 * survey.rounding:.2g} % after two steps. So a tip's may differ by three times as much."
         )
     return sentences
-
-
-def _millions(count: int) -> str:
-    return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count:,}"

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
-from tipbench.advise.combination import SIDE_WITHOUT, Combination, left_out
+from tipbench.advise.combination import MOST_RUNGS, SIDE_OF, SIDE_WITHOUT, Combination, left_out, rungs
 from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
@@ -52,12 +52,17 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
         _write(folder, target, survey, tip, first.name, ALONE_PAIR, f"{first.title}: {survey.name}", sides)
 
 
-def write_together(folder: Path, target: str, survey: Survey, combination: Combination, each: bool) -> None:
-    """A file for the combination. each: with a side without each member. Raises ReportError."""
+def write_together(
+    folder: Path, target: str, survey: Survey, combination: Combination, each: bool, gains: Mapping[str, float]
+) -> None:
+    """A file for the combination. each: with a side without each member, and the `rungs` of a small one. gains: as of
+    `rungs`. Raises ReportError."""
     _make_empty(folder)
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
         sides |= {f"{SIDE_WITHOUT}{name}": left_out(combination, {name}) for name in combination}
+        few = combination if len(combination) <= MOST_RUNGS else ()
+        sides |= {side: members for _, side, members in rungs(few, gains) if side.startswith(SIDE_OF)}
     _write(folder, target, survey, TOGETHER, TOGETHER, WITHOUT_ALL, f"{survey.name}: {', '.join(combination)}", sides)
 
 

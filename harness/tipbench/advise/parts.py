@@ -149,8 +149,9 @@ class Advice:
         return 2 * sum(alone)
 
     def _combined(self, place: Path, combination: Combination, budget_s: float, each: bool = True) -> int:
+        gains = {candidate.name: candidate.mean for candidate in self._candidates()}
         return self._measured(
-            place, budget_s, lambda pairs: write_together(pairs, self.target, self.survey, combination, each)
+            place, budget_s, lambda pairs: write_together(pairs, self.target, self.survey, combination, each, gains)
         )
 
     def _most(self) -> int:
@@ -187,7 +188,6 @@ class Advice:
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             of_the_shell=foreign_variables(),
-            locked=True,
             first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
         )
         return run.measure_machine(options)[0]
@@ -232,6 +232,7 @@ class Advice:
             *(self.survey, alone, combination, confirmed, left_out),
             others=[others for part in self._parts() for others in _others(part)],
             on_busy=self.job.subject.busy,
+            curves=self.job.curves,
         )
 
     def _concluded(self, combination: Combination) -> int:

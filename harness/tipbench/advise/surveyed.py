@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from tipbench.errors import UserError
+from tipbench.given.curve import JobCurve
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
 from tipbench.machine.controls import callers, preloading
 from tipbench.machine.orphans import end_cleaners, kill_tree, run_module, spawn
@@ -32,6 +33,9 @@ DEADLINE_S = 600.0
 
 _NEEDED = 0.3
 """Share of the budget, or of DEADLINE_S, after which a survey leaves out what a job can be measured without."""
+
+_LATE = 5
+"""Times as long as a sweep may run its steps, until it is ended: jobs are built, and workers started, besides."""
 
 _LOOK_S = 0.5
 """Seconds between two looks at how much was printed."""
@@ -99,6 +103,14 @@ def survey_job(target: str, until: float = math.inf) -> Survey:
     TemporaryFolderFull."""
     deadline_s = max(1.0, min(DEADLINE_S, until - time.monotonic()))
     return msgspec.convert(_answer(target, callers(), str(_NEEDED * deadline_s), deadline_s=deadline_s), Survey)
+
+
+def sweep_job(target: str, what: str, within_s: float) -> JobCurve:
+    """Time the job at several values of one setting. what: one of SWEEPS. within_s: seconds for its steps. Raises
+    NoJob, and TemporaryFolderFull."""
+    deadline_s = _LATE * within_s + _NEEDED * DEADLINE_S
+    answer = _answer(target, callers(), what, str(within_s), module="sweeping", deadline_s=deadline_s)
+    return msgspec.convert(answer, JobCurve)
 
 
 def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tipbench.advise.surveyed import environment_of
-from tipbench.given.survey import Survey, WayHere
+from tipbench.given.survey import WITH_MODEL, Survey, WayHere
 from tipbench.machine.controls import HEAP, read_by_torch
 from tipbench.report.output import write_file
+from tipbench.suite.loops import PLAIN_START, combined_diff, loop_diff
 from tipbench.tip.wording import plain
 
-ENV, PROGRAM = "tuned.env", "tuned.py"
+ENV, PROGRAM, DIFF = "tuned.env", "tuned.py", "changes.diff"
 
 PROGRAM_TEXT = '''"""{name} with what pays: {gain}.
 
@@ -54,8 +55,8 @@ def docstring_line(text: str) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove both files, where they are."""
-    for name in (ENV, PROGRAM):
+    """Remove the files, where they are."""
+    for name in (ENV, PROGRAM, DIFF):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -68,7 +69,7 @@ def write(
     controls: Mapping[str, str],
     lossy: Sequence[str] = (),
 ) -> None:
-    """The two files, of a command the settings alone. controls: of both sides. lossy: names of further ways, which set
+    """The files, of a command the settings alone. controls: of both sides. lossy: names of further ways, which set
     no variables. Raises ReportError."""
     # As it was measured: of an inference without gradients, 1.14x faster so, three of six processes were slower by a
     # quarter with glibc's own thresholds. And with what the job's file sets before it imports torch, as tuned.py
@@ -91,3 +92,13 @@ def write(
             lossy=tuple(lossy),
         )
         write_file(folder / PROGRAM, text.encode())
+    if diff := diff_of(combination, survey.kind):
+        write_file(folder / DIFF, f"{diff}\n".encode())
+
+
+def diff_of(ways: Sequence[WayHere], kind: str) -> str:
+    """What to write for all of these, as a diff of a plain loop; empty if none of them is about the loop."""
+    if kind not in WITH_MODEL:
+        return ""
+    of_the_loop = [way.do for way in ways if PLAIN_START not in way.do and loop_diff(way.do, kind)]
+    return combined_diff(of_the_loop, kind) if of_the_loop else ""

@@ -13,11 +13,9 @@ from tipbench.compare.comparison import Comparison
 from tipbench.compare.gate import gate, gate_lines
 from tipbench.compare.inputs import CompareError, read_comparison
 from tipbench.compare.page import markdown, title_of
+from tipbench.report import html
 from tipbench.report.output import print_bytes, write_file
 from tipbench.tip.wording import plain
-
-NAME = "comparison"
-"""Of the file written, without its ending."""
 
 __all__ = ["CompareError", "Comparison", "check_regression", "markdown", "read_comparison", "render", "show"]
 
@@ -33,16 +31,14 @@ def put(content: str, format: str, out: Path | None) -> list[Path]:
     if out is None:
         print_bytes(as_bytes)
         return []
-    write_file(out / f"{NAME}.{format}", as_bytes)
-    return [out / f"{NAME}.{format}"]
+    file = out / f"comparison.{format}"
+    write_file(file, as_bytes)
+    return [file]
 
 
 def render(comparison: Comparison, format: str) -> str:
-    if format == "md":
-        return markdown(comparison)
-    from tipbench.report import html
-
-    return html.render(markdown(comparison), title_of(comparison))
+    page = markdown(comparison)
+    return html.render(page, title_of(comparison)) if format == "html" else page
 
 
 def check_regression(comparison: Comparison, conditions: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tipbench.compare.stored import StoredRun
+from tipbench.records.listing import is_reference
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer import Answer, answers
 from tipbench.report.grade import NOT, SAME, STATE, Facts, Grade, facts, grade
@@ -128,7 +129,7 @@ class Comparison:
             else f"{name} {file_name(stored.run)}"
             for name, stored in zip(names, self.runs, strict=True)
         ]
-        return tuple(_distinct(labels))
+        return tuple(distinct(labels))
 
     @cached_property
     def comparable(self) -> tuple[int, ...]:
@@ -145,7 +146,7 @@ class Comparison:
             name if names.count(name) == 1 else self.labels[index] for name, index in zip(names, speaking, strict=True)
         ]
         words = [self._word(members[0]) for members in classes]
-        return tuple(map(ComparedMachine, _distinct(labels), words, classes, speaking))
+        return tuple(map(ComparedMachine, distinct(labels), words, classes, speaking))
 
     @cached_property
     def hardware(self) -> list[tuple[int, ...]]:
@@ -158,7 +159,7 @@ class Comparison:
         return len(self.machines) == len(self.hardware) > 1
 
     def _word(self, index: int) -> str:
-        return REFERENCE if self.runs[index].reference else MACHINE
+        return REFERENCE if is_reference(self.runs[index].file) else MACHINE
 
     @cached_property
     def groups(self) -> tuple[ComparedMachine, ...]:
@@ -185,19 +186,16 @@ class Comparison:
     def references(self) -> dict[Key, Result]:
         """By comparison a result whose sizes and code all others must have: those that most comparable runs measured,
         among equals the first; the first result if none was measured."""
-        of_key: dict[Key, list[Result]] = {}
-        for index in (*self.comparable, *(set(range(len(self.runs))) - set(self.comparable))):
-            for result in self.runs[index].results:
-                of_key.setdefault(result.key, []).append(result)
-        comparable = {id(result) for index in self.comparable for result in self.runs[index].results}
+        comparable = [self._by_run[index] for index in self.comparable]
         chosen = {}
-        for key in sorted(of_key, key=self._order().__getitem__):
-            counted = [result for result in of_key[key] if result.is_timed and id(result) in comparable]
-            votes = Counter(map(_work, counted))
-            chosen[key] = max(counted, key=lambda result: votes[_work(result)], default=of_key[key][0])
+        for key in self._keys():
+            timed = [rows[key] for rows in comparable if key in rows and rows[key].is_timed]
+            votes = Counter(map(_work, timed))
+            first = next(rows[key] for rows in (*comparable, *self._by_run) if key in rows)
+            chosen[key] = max(timed, key=lambda result: votes[_work(result)], default=first)
         return chosen
 
-    def _order(self) -> dict[Key, tuple[bool, int, int]]:
+    def _keys(self) -> list[Key]:
         """Tips and their pairs as the first run that has them planned them; what later runs add comes with its tip,
         the controls last."""
         tips: dict[str, int] = {}
@@ -206,7 +204,7 @@ class Comparison:
             for result in stored.results:
                 tip = tips.setdefault(result.tip, len(tips))
                 places.setdefault(result.key, (result.tip == CONTROL, tip, len(places)))
-        return places
+        return sorted(places, key=places.__getitem__)
 
     @cached_property
     def _by_run(self) -> tuple[Mapping[Key, Result], ...]:
@@ -282,9 +280,9 @@ def _sizes(result: Result) -> str:
     return value(json.loads(result.sizes))
 
 
-def _distinct(labels: Sequence[str]) -> list[str]:
-    """Labels that stand more than once get a number."""
+def distinct(labels: Sequence[str], number: str = " #{}") -> list[str]:
+    """Labels that stand more than once get a number. number: how it is written."""
     return [
-        label if labels.count(label) == 1 else f"{label} #{labels[: index + 1].count(label)}"
+        label if labels.count(label) == 1 else label + number.format(labels[: index + 1].count(label))
         for index, label in enumerate(labels)
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from tipbench.compare.comparison import NOT_COMPARABLE, ComparedMachine, Comparison
 from tipbench.compare.means import p_of_equal
@@ -60,13 +61,11 @@ class MachineAnswer:
     """What one machine says of a tip.
 
     Attributes:
-        label: of the machine.
         answer: as on the page of its run; None if the run has none.
         is_alike: whether it answers the same question: its sizes and code are those compared, and its claim is that of
             the newest run.
     """
 
-    label: str
     answer: Answer | None
     is_alike: bool
 
@@ -85,17 +84,20 @@ class TipAcross:
     """A tip in one workload on all machines.
 
     Attributes:
-        tip, title: of the tip.
+        title: of the tip.
         workload: as `Answer` has it.
-        word: one of CONSISTENCIES.
         answers: in the order of `Comparison.groups`.
     """
 
-    tip: str
     title: str
     workload: str
-    word: str
     answers: tuple[MachineAnswer, ...]
+
+    @cached_property
+    def word(self) -> str:
+        """One of CONSISTENCIES."""
+        word = consistency_of(self.effects)
+        return SOME if word == REVERSES and not _is_reversed(self.answers) else word
 
     @property
     def effects(self) -> list[str]:
@@ -140,9 +142,7 @@ def tips(comparison: Comparison) -> list[TipAcross]:
     listed = []
     for place, answer in sorted(places.items(), key=lambda item: order.get(item[0][0], len(order))):
         of_machines = tuple(_of_machine(comparison, group, answers, place, answer.claim) for group, answers in groups)
-        across = TipAcross(answer.tip, answer.title, answer.workload, "", of_machines)
-        word = consistency_of(across.effects)
-        listed.append(replace(across, word=SOME if word == REVERSES and not _is_reversed(of_machines) else word))
+        listed.append(TipAcross(answer.title, answer.workload, of_machines))
     return sorted(listed, key=lambda tip: (CONSISTENCIES.index(tip.word), -_brings(tip)))
 
 
@@ -153,16 +153,17 @@ def _of_machine(
     of_tip = [answer for answer in answers if answer.tip == place[0]]
     answer = next((answer for answer in of_tip if answer.workload == place[1]), None)
     answer = answer or next((answer for answer in of_tip if answer.kind == IMPOSSIBLE), None)
-    is_alike = answer is None or (
-        answer.claim == claim and all(_is_compared(comparison, group, key) for key in answer.keys)
-    )
-    return MachineAnswer(group.label, answer, is_alike)
+    if answer is None:
+        return MachineAnswer(None, is_alike=True)
+    cells = [comparison.cells[gain.row.key][group.representative] for gain in answer.gains]
+    return MachineAnswer(answer, answer.claim == claim and all(cell.word != NOT_COMPARABLE for cell in cells))
 
 
 def _is_reversed(answers: Sequence[MachineAnswer]) -> bool:
     """Whether the same way gains in a job on one machine and loses in it on another: two jobs contradict nothing."""
     gains = [gain for each in answers if each.answer and each.counts for gain in each.answer.gains]
-    return any(one.key == two.key and {one.state, two.state} == {"gain", "loss"} for one in gains for two in gains)
+    states = {(gain.row.key, gain.state.word) for gain in gains}
+    return any(word == "gain" and (key, "loss") in states for key, word in states)
 
 
 def consistency_of(effects: Sequence[str]) -> str:
@@ -175,24 +176,15 @@ def consistency_of(effects: Sequence[str]) -> str:
         return UNSURE
     if len(set(sure)) == 1:
         return sure[0]
-    return _disagreement(set(sure))
+    if PAYS_ON_ALL in sure:
+        return REVERSES if COSTS_ON_ALL in sure else SOME
+    if ON_JOB in sure:
+        return ON_JOB
+    return COSTS_SOME if COSTS_ON_ALL in sure else LITTLE_ON_ALL
 
 
 def _sure(effects: Sequence[str]) -> list[str]:
     return [effect for effect in effects if effect != UNSURE]
-
-
-def _disagreement(effects: Collection[str]) -> str:
-    if PAYS_ON_ALL in effects:
-        return REVERSES if COSTS_ON_ALL in effects else SOME
-    if ON_JOB in effects:
-        return ON_JOB
-    return COSTS_SOME if COSTS_ON_ALL in effects else LITTLE_ON_ALL
-
-
-def _is_compared(comparison: Comparison, group: ComparedMachine, key: Key) -> bool:
-    cells = comparison.cells.get(key)
-    return cells is not None and cells[group.representative].word != NOT_COMPARABLE
 
 
 def _brings(tip: TipAcross) -> float:

@@ -8,17 +8,15 @@ runs are those of one machine: each counts once, by its newest run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from tipbench.compare.comparison import Comparison
-from tipbench.compare.slow import SlowPart, parts
+from tipbench.compare.comparison import distinct
 from tipbench.compare.stored import StoredRun
 from tipbench.records.store import folder_name
-from tipbench.report.grade import NOT, SAME, STATE, Difference, Facts, Grade, facts, grade
-from tipbench.report.result import Key, Result
+from tipbench.report.grade import NOT, SAME, STATE, Facts, facts, grade
+from tipbench.report.result import Key
 from tipbench.verdict.statistics import Mean
 
 
@@ -44,10 +42,6 @@ class FleetNode:
     def facts(self) -> Facts:
         return facts(self.newest.run)
 
-    @cached_property
-    def results(self) -> Mapping[Key, Result]:
-        return {result.key: result for result in self.newest.results}
-
 
 @dataclass(frozen=True)
 class HardwareKind:
@@ -59,9 +53,9 @@ class HardwareKind:
     @cached_property
     def representative(self) -> FleetNode:
         """The node whose run has most results: pairs that it lacks are in no table."""
-        return max(self.nodes, key=lambda node: sum(result.is_timed for result in node.results.values()))
+        return max(self.nodes, key=lambda node: sum(result.is_timed for result in node.newest.results))
 
-    @cached_property
+    @property
     def stored(self) -> StoredRun:
         """Its run, with those of all other nodes as if they were sessions of one machine."""
         means: dict[tuple[Key, str], tuple[Mean, ...]] = {}
@@ -72,41 +66,16 @@ class HardwareKind:
         own = self.representative.newest
         return replace(own, results=tuple(replace(row, sessions=means[row.key, row.work]) for row in own.results))
 
-    @cached_property
-    def parts(self) -> list[SlowPart]:
-        return parts({node.name: [run.results for run in node.runs] for node in self.nodes})
-
 
 @dataclass(frozen=True)
 class Fleet:
     """The kinds of a fleet, the largest first. notes: what a reader must know."""
 
     kinds: tuple[HardwareKind, ...]
-    notes: tuple[str, ...] = ()
-
-    @cached_property
-    def comparison(self) -> Comparison:
-        """Of the kinds, each as one run."""
-        return Comparison(tuple(kind.stored for kind in self.kinds))
-
-    @cached_property
-    def split(self) -> dict[str, list[tuple[HardwareKind, tuple[Difference, ...]]]]:
-        """By kind of the plan that is several kinds of hardware: these, with what differs from the first."""
-        found = {}
-        for planned in dict.fromkeys(node.planned for kind in self.kinds for node in kind.nodes if node.planned):
-            kinds = [kind for kind in self.kinds if any(node.planned == planned for node in kind.nodes)]
-            if len(kinds) > 1:
-                found[planned] = [
-                    (kind, _hardware(grade(kinds[0].representative.facts, kind.representative.facts))) for kind in kinds
-                ]
-        return found
+    notes: tuple[str, ...]
 
 
-def _hardware(of: Grade) -> tuple[Difference, ...]:
-    return tuple(differing for differing in of.differing if differing.part == "hardware")
-
-
-def fleet_of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str] = ()) -> Fleet:
+def fleet_of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str]) -> Fleet:
     """The fleet of these nodes, which are in order of their names. Nodes whose suite is not that of most are left out
     with a note."""
     suites = Counter(_suite(node) for node in nodes)
@@ -124,19 +93,10 @@ def fleet_of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str] = ()) -> Fle
         else:
             kind.append(node)
     kinds.sort(key=lambda kind: -len(kind))
-    labels = _labels([folder_name(kind[0].newest.run.machine) for kind in kinds])
+    labels = distinct([folder_name(kind[0].newest.run.machine) for kind in kinds], " ({})")
     made = tuple(HardwareKind(label, tuple(kind)) for label, kind in zip(labels, kinds, strict=True))
     return Fleet(made, tuple(left_out))
 
 
 def _suite(node: FleetNode) -> str:
-    suite: dict[str, Any] = {field: value for (part, field), value in node.facts.items() if part == "suite"}
-    return ", ".join(f"{field} {value}" for field, value in suite.items())
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """The machines' names, numbered where several kinds have the same."""
-    return [
-        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
-        for place, name in enumerate(names)
-    ]
+    return ", ".join(f"{field} {value}" for (part, field), value in node.facts.items() if part == "suite")

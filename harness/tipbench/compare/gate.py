@@ -68,12 +68,7 @@ class Gate:
     failures: tuple[tuple[Key, str], ...]
     uncompared: tuple[tuple[Key, str], ...]
     repeated: int
-    is_damaged: bool = False
-
-    def fails(self, conditions: Collection[str]) -> bool:
-        """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now)."""
-        slower = "slower" in conditions and any(change.worsened for change in self.changes)
-        return slower or ("failed" in conditions and bool(self.failures))
+    is_damaged: bool
 
     @property
     def alarmed(self) -> list[str]:
@@ -87,8 +82,13 @@ class Gate:
         return [condition for condition in dict.fromkeys(conditions) if not says[condition]]
 
     def exit_code(self, conditions: Collection[str]) -> int:
-        """0: passed; 1: failed; 3: a condition cannot be judged, or lines are lost, and none fails."""
-        return 1 if self.fails(conditions) else 3 if self.is_damaged or self.unjudged(conditions) else 0
+        """conditions: of `slower` (a verdict worsened) and `failed` (a pair that was measured fails now).
+
+        0: passed; 1: failed; 3: a condition cannot be judged, or lines are lost, and none fails."""
+        slower = "slower" in conditions and any(change.worsened for change in self.changes)
+        if slower or ("failed" in conditions and self.failures):
+            return 1
+        return 3 if self.is_damaged or self.unjudged(conditions) else 0
 
 
 def gate(comparison: Comparison) -> Gate:

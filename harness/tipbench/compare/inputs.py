@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.stored import StoredRun, beginning, read_all, results_files, split_day
+from tipbench.compare.stored import StoredRun, beginning, read_run, results_files, split_day
 from tipbench.errors import UserError
 from tipbench.records.store import UnusableFile, header
 from tipbench.tip.wording import plain, plural
@@ -50,7 +50,7 @@ def read_comparison(words: Sequence[str], results: Path = Path("results")) -> Co
             f"{plural(len(usable), 'run')} in {plain(where)}, and {MOST_RUNS} at most are compared: name files, "
             "folders of single machines, or ids of runs"
         )
-    runs = _distinct(_finished(read_all(usable), files, notes), notes)
+    runs = _distinct(_finished([read_run(file) for file in usable], files, notes), notes)
     if len(runs) < LEAST_RUNS:
         left = f" ({'; '.join(map(plain, notes))})" if notes else ""
         raise CompareError(f"{plural(len(runs), 'run')} to compare, and two at least are needed{left}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
-from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, ComparedMachine, Comparison, row_name
+from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, row_name
 from tipbench.compare.consistency import (
     REVERSES,
     MachineAnswer,
@@ -19,16 +19,15 @@ from tipbench.compare.consistency import (
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer_kinds import ACTS, DO_NOT, IMPOSSIBLE, SMALL
 from tipbench.report.front import RECIPES, memory_cell, short_condition, table_cell
-from tipbench.report.gain import UNDECIDED
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
+from tipbench.report.measure import UNDECIDED
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, plural, ratio, value
 
 
 def markdown(comparison: Comparison) -> str:
-    """The page."""
     across = pairs_across(comparison)
     what = "machine" if comparison.are_machines else "run"
     measured = [key for key in comparison.cells if not _is_skipped(comparison.cells[key])]
@@ -39,13 +38,12 @@ def markdown(comparison: Comparison) -> str:
         groups=list(_groups(comparison)),
         names=column_names(comparison),
         labels=list(comparison.labels),
-        comparable_labels=[comparison.labels[index] for index in comparison.comparable],
         **answers_across(tips(comparison), what),
         limits=_limits(comparison),
         pairs=[_pair(comparison, key, across[key]) for key in measured],
         skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
         runs=list(_runs(comparison)),
-        grades=[_grade(comparison, 0, index) for index in range(1, len(comparison.runs))],
+        grades=list(_grades(comparison)),
     )
 
 
@@ -96,18 +94,15 @@ def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
     """What the columns are, and of which runs."""
     for name, group in zip(column_names(comparison), comparison.groups, strict=True):
         run = comparison.runs[group.representative].run
+        further = f"; {plural(len(group.runs) - 1, 'more run')} of it below" if len(group.runs) > 1 else ""
         yield {
             "name": name,
             "label": group.label,
             "word": group.word,
             "hardware": hardware(run),
             "torch": value(run.machine.get("torch", "not recorded")),
-            "runs": f"run {file_name(run)}{_further(group)}",
+            "runs": f"run {file_name(run)}{further}",
         }
-
-
-def _further(group: ComparedMachine) -> str:
-    return f"; {plural(len(group.runs) - 1, 'more run')} of it below" if len(group.runs) > 1 else ""
 
 
 def _is_impossible(tip: TipAcross) -> bool:
@@ -121,7 +116,7 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
     cell = memory_cell([answer]) if answer.claim == Claim.LEANER else table_cell(answer)
     brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("not here: ")
     if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
-        first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.effect.mean), None)
+        first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.mean), None)
         brings = re.split(r" \(|; |(?<=target), ", first.brought.removeprefix(UNDECIDED))[0] if first else ""
     words = answer.answer if answer.kind == SMALL else answer.kind
     return {"words": words, "brings": brings, "is_alike": each.is_alike}
@@ -178,12 +173,14 @@ def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
         }
 
 
-def _grade(comparison: Comparison, left: int, right: int) -> dict[str, str]:
-    graded = comparison.grade(left, right)
-    return {
-        "left": comparison.labels[left],
-        "right": comparison.labels[right],
-        "words": comparison.relation(left, right),
-        "differing": "; ".join(map(str, graded.differing)) or "nothing",
-        "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
-    }
+def _grades(comparison: Comparison) -> Iterator[dict[str, str]]:
+    """Of each run, set against the first."""
+    for index, label in enumerate(comparison.labels[1:], 1):
+        graded = comparison.grade(0, index)
+        yield {
+            "left": comparison.labels[0],
+            "right": label,
+            "words": comparison.relation(0, index),
+            "differing": "; ".join(map(str, graded.differing)) or "nothing",
+            "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
+        }

@@ -6,14 +6,13 @@ Nothing is kept between comparisons: ten thousand files are listed, and fifty re
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tipbench.records import store
-from tipbench.records.listing import is_reference
 from tipbench.records.record import Run
-from tipbench.records.store import StoreError
+from tipbench.records.store import Notice, StoreError
 from tipbench.report.result import Result
 from tipbench.report.results import results
 
@@ -31,7 +30,6 @@ class StoredRun:
         records: how many the file holds.
         results: the run's.
         notices: what could not be used in the file.
-        reference: whether it is a reference run.
     """
 
     file: Path
@@ -39,13 +37,13 @@ class StoredRun:
     records: int
     results: tuple[Result, ...]
     notices: tuple[str, ...]
-    reference: bool = False
 
 
 def results_files(folder: Path) -> list[Path]:
     """All results files beneath a folder, sorted by path. Links to folders are not followed, and folders that cannot
     be listed are passed over; whether a file can be read is not looked at."""
-    return [Path(path) for path in sorted(_beneath(str(folder)))]
+    found = (Path(beneath, name) for beneath, _, names in os.walk(folder) for name in names)
+    return sorted((file for file in found if file.name.endswith(".jsonl")), key=str)
 
 
 def beginning(word: str, files: Iterable[Path]) -> list[Path]:
@@ -74,29 +72,13 @@ def sessions_of_day(run: Run, day: str) -> Run:
     return replace(run, id=f"{run.id[:8]}@{day}", started=min(numbers.values()), later=(), records=tuple(records))
 
 
-def read_all(files: Sequence[Path]) -> list[StoredRun]:
-    """What is compared of the runs in these files, each as `split_day` has it. Raises StoreError for the first that
-    cannot be read."""
-    return [_read(file) for file in files]
-
-
-def _beneath(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _beneath(entry.path)
-                elif entry.name.endswith(".jsonl"):
-                    yield entry.path
-    except OSError:
-        return
-
-
-def _read(file: Path) -> StoredRun:
+def read_run(file: Path) -> StoredRun:
+    """What is compared of the run in a file, as `split_day` has it. Raises StoreError."""
     file, day = split_day(file)
     run, notices = store.read(file)
-    run = sessions_of_day(run, day) if day else run
+    return stored_run(file, sessions_of_day(run, day) if day else run, notices)
+
+
+def stored_run(file: Path, run: Run, notices: Sequence[Notice]) -> StoredRun:
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return StoredRun(
-        file, replace(run, records=()), len(run.records), tuple(results(run)), notes, reference=is_reference(file)
-    )
+    return StoredRun(file, replace(run, records=()), len(run.records), tuple(results(run)), notes)

@@ -4,13 +4,12 @@ the separate pass for memory and one-off costs."""
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Literal
 
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
-from tipbench.engine.purpose import Purpose
 from tipbench.machine.scratch import Scratch
 from tipbench.records.record import PairInfo, Record, VariantInfo, VariantRecord
 from tipbench.tip.pair import BY_REFERENCE, Equal
@@ -25,17 +24,14 @@ on inputs."""
 WARM = "warm-"
 """Prefix of the names of compile caches that may hold code compiled before; caches with other names start empty."""
 
+CHECKS: Final = "checks"
 
-class Start(Protocol):
-    """Starts a worker for a pair, with these process settings and the compile cache of this name.
+Served = int | Literal["checks"]
+"""Whose workers may be forked from one process: those of the launch with this number, or those of all checks."""
 
-    launch: the number of a launch, whose workers may be forked from one process, as may those of all checks; None: a
-    fresh process, as for memory.
-    """
-
-    def __call__(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-    ) -> WorkerHandle: ...
+Start = Callable[[PairInfo, ProcessSettings, str, Served | None], WorkerHandle]
+"""Starts a worker for a pair, with these process settings and the compile cache of this name. None as the last argument
+asks for a fresh process, as for memory."""
 
 
 def measurable(record: Record) -> list[VariantInfo]:
@@ -120,7 +116,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
 
     def worker_of(variant: str) -> WorkerHandle:
         if settings[variant] not in workers:
-            workers[settings[variant]] = start(info, settings[variant], f"{WARM}{info.name}", Purpose.CHECK)
+            workers[settings[variant]] = start(info, settings[variant], f"{WARM}{info.name}", CHECKS)
         return workers[settings[variant]]
 
     try:
@@ -195,7 +191,7 @@ class MemoryPass:
         variants = survivors(self._record)
         for variant in variants:
             cache = f"cold-{self.name}-{variant.name}"
-            self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, Purpose.MEMORY)
+            self._workers[variant.name] = self._start(self._record.info, variant.settings, cache, None)
         for variant in variants:
             try:
                 self._workers[variant.name].ready()

@@ -26,15 +26,11 @@ CLOSED = "its connection was closed"
 
 
 class Evidence:
-    """A worker's process, and the files in its scratch folder.
-
-    Attributes:
-        output: file with what the worker printed.
-    """
+    """A worker's process, and the files in its scratch folder."""
 
     def __init__(self, process: Process, scratch: Path, file: str) -> None:
         """file: name of the pair's file."""
-        self.output = scratch / "output"
+        self._output = scratch / "output"
         self._process = process
         self._scratch = scratch
         self._file = file
@@ -43,7 +39,7 @@ class Evidence:
         """Why there was no answer within the deadline (s)."""
         if failure := self._full() or self._ended(doing, 0.0):
             return failure
-        places = self.positions()
+        places = self._positions()
         where = f" when {', and '.join(places)}" if places else self._last_output()
         return Reason("hang", {"seconds": deadline, "doing": doing}, f"; ended{where}")
 
@@ -61,7 +57,7 @@ class Evidence:
         """How the process has ended; None if it has not ended within so many seconds."""
         code = self._process.exit_code(seconds)
         # A rank that died has left no report; only torchrun has its exit code.
-        codes, reports = self.ended_ranks()
+        codes, reports = self._ended_ranks()
         # torchrun ends the others by SIGTERM, and may list one of these as well.
         silent = codes.keys() - {report["rank"] for report in reports}
         for rank in sorted(silent, key=lambda rank: (codes[rank] == -signal.SIGTERM, rank)):
@@ -71,7 +67,7 @@ class Evidence:
             return Reason(**first["failed"])
         return None if code is None else self._of_exit_code(code, {}, doing)
 
-    def ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
+    def _ended_ranks(self) -> tuple[dict[int, int], list[dict[str, Any]]]:
         """What the ranks that have ended have left.
 
         ({rank: exit code from torchrun}, [{"rank", "failed", "order"} that a rank reported before it ended]).
@@ -87,16 +83,16 @@ class Evidence:
                 reports.append(json.loads(file.read_text()))
         return codes, reports
 
-    def positions(self) -> list[str]:
+    def _positions(self) -> list[str]:
         """Where in the pair's file its processes are, such as "rank 1 was in no_sync.py, line 60"."""
         positions = []
         for who, pid in self._process.pythons():
-            before = self.output.stat().st_size
+            before = self._output.stat().st_size
             with suppress(ProcessLookupError):
                 os.kill(pid, STACK_SIGNAL)
             end = time.monotonic() + STACK_S
             while time.monotonic() < end:
-                with self.output.open("rb") as output:
+                with self._output.open("rb") as output:
                     output.seek(before)
                     line = self._position(output.read())
                 if line:
@@ -113,7 +109,7 @@ class Evidence:
 
     def _of_exit_code(self, code: int, rank: dict[str, int], doing: str) -> Reason:
         """The reason that an exit code gives; a negative code is a signal. rank: {"rank"}; {} without ranks."""
-        if self.output.stat().st_size >= OUTPUT_LIMIT:
+        if self._output.stat().st_size >= OUTPUT_LIMIT:
             return Reason("output-flood", {"mib": OUTPUT_LIMIT >> 20, "doing": doing, **rank})
         if code == CONNECTION_LOST:
             return unreadable(CLOSED, doing)
@@ -125,7 +121,7 @@ class Evidence:
         return Reason("exited", {"code": code, "doing": doing, **rank}, self._last_output())
 
     def _last_output(self) -> str:
-        printed = self.output.read_text(errors="replace")[-4000:]
+        printed = self._output.read_text(errors="replace")[-4000:]
         lines = [line.strip() for line in printed.splitlines() if line.strip()]
         return f"; it last printed: {' / '.join(lines[-3:])[:400]}" if lines else ""
 

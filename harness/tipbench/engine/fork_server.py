@@ -9,15 +9,12 @@ This is the parent's end; the server's is `tipbench.worker.forking`.
 
 from __future__ import annotations
 
-import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +45,12 @@ class ForkServer:
             )
         self._channel = Channel(ours)
         self._asking = threading.Lock()  # several threads start workers and collect their exit codes
-        self._ready = self._gone = False
+        self._gone = False
         self._preloaded: set[str] = set()
 
     def ready(self) -> None:
         """Wait until it has imported torch. Raises ServerGone."""
-        if not self._ready:
-            self._ask("ready")
-            self._ready = True
+        self._ask("ready")
 
     def preload(self, module: str) -> None:
         """Import a module that each later worker would import. Raises ServerGone."""
@@ -63,18 +58,18 @@ class ForkServer:
             self._ask("preload", module=module)
             self._preloaded.add(module)
 
-    def fork(self, ranks: int, path: Path, task: str, env: Mapping[str, str], output: Path) -> Forked:
-        """Fork a worker that connects to the socket `path`, prints into `output`, and sets `env` as well.
+    def fork(self, ranks: int, path: Path, task: str, env: Mapping[str, str], output: Path) -> int:
+        """Fork a worker that connects to the socket `path`, prints into `output`, and sets `env` as well; its id.
 
         ranks: above 1, the worker is torchrun, which starts so many fresh ranks; rank 0 connects.
 
         Raises ServerGone.
         """
-        pid = self._ask("fork", ranks=ranks, path=str(path), task=task, env=dict(env), output=str(output))
-        return Forked(self, pid)
+        return self._ask("fork", ranks=ranks, path=str(path), task=task, env=dict(env), output=str(output))
 
     def reap(self, pid: int) -> int:
-        """The exit code of an ended worker, negative for a signal; -SIGKILL if the server has ended too."""
+        """The exit code of an ended worker, negative for a signal; -SIGKILL if the server has ended too. While the
+        worker still runs, the server answers nobody else."""
         try:
             return self._ask("reap", pid=pid)
         except ServerGone:
@@ -102,25 +97,3 @@ class ForkServer:
             except (EOFError, OSError, Unreadable):
                 self._gone = True
                 raise ServerGone from None
-
-
-class Forked:
-    """A forked worker, with the part of `subprocess.Popen` that `Process` uses."""
-
-    def __init__(self, server: ForkServer, pid: int) -> None:
-        self.pid = pid
-        self._server = server
-        self._code: int | None = None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises subprocess.TimeoutExpired after `timeout` seconds."""
-        if self._code is None:
-            with suppress(ProcessLookupError):  # the server and what it forked are gone
-                pidfd = os.pidfd_open(self.pid)
-                try:
-                    if not select.select([pidfd], [], [], timeout)[0]:
-                        raise subprocess.TimeoutExpired("worker", timeout or 0.0)
-                finally:
-                    os.close(pidfd)
-            self._code = self._server.reap(self.pid)
-        return self._code

@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,10 +123,12 @@ class Worker:
         try:
             if server:
                 own = {name: env[name] for name in OWN_VARIABLES if name in env}
-                self.process = Process(server.fork(ranks, path, words, own, output), ranks)
+                pid = server.fork(ranks, path, words, own, output)
+                self.process = Process(pid, partial(server.reap, pid), ranks)
             else:
                 command = [sys.executable, "-P", "-m", "tipbench.worker", str(ranks), str(path), words]
-                self.process = Process(spawn([*find_programs(settings.prefix), *command], env, output), ranks)
+                started = spawn([*find_programs(settings.prefix), *command], env, output)
+                self.process = Process(started.pid, started.wait, ranks)
         except ServerGone:
             self._listening.close()
             raise
@@ -161,14 +164,12 @@ class Worker:
         return self.finish()
 
     def pause(self) -> None:
-        """Stop the process and everything it started, including spinning threads, until `resume`."""
         self.process.pause()
 
     def resume(self) -> None:
         self.process.resume()
 
     def kill(self) -> None:
-        """End its processes. For another thread than the one that waits for it, which must call `end`."""
         self.process.kill()
 
     def end(self) -> None:

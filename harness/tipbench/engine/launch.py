@@ -17,7 +17,6 @@ from tipbench.engine.checks import WARM, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.limits import Limits
-from tipbench.engine.purpose import Purpose
 from tipbench.machine.activity import Usage
 from tipbench.records.record import Launch, Record, VariantInfo
 from tipbench.tip.process import ProcessSettings
@@ -180,7 +179,7 @@ class NextLaunch:
         # server would be a difference that is not the tip's.
         alike = len({variant.settings for variant in info.variants}) == 1
         launch = len(self._record.launches) if alike else None
-        return self._start(info, settings, f"{WARM}{self.name}", Purpose.LAUNCH, launch)
+        return self._start(info, settings, f"{WARM}{self.name}", launch)
 
     def _launch_of(self, rounds: Sequence[Sequence[dict[str, Any]]]) -> Launch:
         return Launch.of_blocks(self._seed, len(rounds), [block for timed in rounds for block in timed])

@@ -10,14 +10,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
-from tipbench.engine.checks import WARM
+from tipbench.engine.checks import CHECKS, WARM, Served
 from tipbench.engine.fork_server import ForkServer, ServerGone
 from tipbench.engine.handle import SPOILT, Worker, WorkerFailed, packages_to_preload
-from tipbench.engine.purpose import Purpose
 from tipbench.machine.controls import environment
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, writing_to
@@ -50,10 +48,6 @@ INSTRUCTIONS_S = 120.0
 """Most seconds for detecting the machine's vector instructions; up to 13 were measured."""
 
 
-Served = int | Literal[Purpose.CHECK]
-"""What a fork server's workers are for: the launch with this number, or checks."""
-
-
 def compiles(info: PairInfo) -> bool:
     """Whether a variant of the pair calls torch.compile."""
     return _COMPILER in {*info.needs, *(need for variant in info.variants for need in variant.needs)}
@@ -84,9 +78,7 @@ class Launcher:
         room = psutil.virtual_memory().available - LEFT_FOR_PAIRS
         self._launches_with_server = max(0, room // SERVER_BYTES)
 
-    def start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-    ) -> Worker:
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> Worker:
         """Start a worker, as described in `checks.Start`; callable from several threads.
 
         Workers with the same `cache` share what torch.compile has compiled. All workers share one temporary folder:
@@ -102,16 +94,14 @@ class Launcher:
             self._met.add(info.name)
             try:
                 with writing_to(self.scratch):
-                    return self._start(info, settings, cache, purpose, launch)
+                    return self._start(info, settings, cache, served)
             except TemporaryFolderFull as full:
                 # If it is full at a pair's first worker, it is full for all; later, the pair itself may have filled it.
                 if not met:
                     raise
                 raise WorkerFailed(Reason("temporary-folder-full", detail=str(full))) from None
 
-    def _start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None
-    ) -> Worker:
+    def _start(self, info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> Worker:
         self._started += 1
         scratch = self.scratch / f"worker-{self._started}"
         scratch.mkdir()
@@ -120,15 +110,14 @@ class Launcher:
         # Short, as `machine.scratch.LONGEST` ensures: where the path of a socket in TMPDIR is too long, the worker
         # processes of a DataLoader cannot send their batches, and it waits for ever.
         env["TMPDIR"] = str(self._shared / "tmp")
-        if purpose is Purpose.CHECK:
+        if served == CHECKS:
             env = {**PASSIVE, **env}
         # With a person's own folder of pairs, the controls come from benchmarks/.
         file = self.folder.parent / info.file
         folder = self.folder if file.is_relative_to(self.folder) and file.exists() else BENCHMARKS
         self._give_cache(info, cache, env)
-        if purpose is not Purpose.CHECK and ranks > 1:
-            launch = launch or 0  # only torchrun is forked; its ranks are fresh processes
-        served: Served | None = purpose if purpose is Purpose.CHECK else launch
+        if served is None and ranks > 1:
+            served = 0  # only torchrun is forked; its ranks are fresh processes
         if served is not None and self._has_server(served) and settings == ProcessSettings(ranks=ranks):
             try:
                 server = self._server(served, env)

@@ -17,17 +17,14 @@ class Busy(UserError):
 
 
 @contextmanager
-def only_run(held: bool = False) -> Iterator[None]:
-    """Hold the machine's lock. held: whether the caller does, of whose measurement this is a part. Raises Busy.
+def only_run() -> Iterator[None]:
+    """Hold the machine's lock. Raises Busy.
 
     The lock is the name of a socket, which all users of the machine share and which is no file: a file in /tmp may be
     tidied away, or lie in a /tmp of one's own. The kernel drops it with its holder, also at `kill -9`.
 
     TIPBENCH_LOCK names another lock: the tests' tiny runs neither wait for a measurement nor stop one.
     """
-    if held:
-        yield
-        return
     name = f"\0tipbench {hashlib.sha256(os.environ.get('TIPBENCH_LOCK', '').encode()).hexdigest()}"
     with socket.socket(socket.AF_UNIX) as lock:
         try:

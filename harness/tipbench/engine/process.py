@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import functools
 import os
+import select
 import signal
-import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
 
-from tipbench.engine.fork_server import Forked, ServerGone
+from tipbench.engine.fork_server import ServerGone
 from tipbench.machine.orphans import end_cleaners, kill_tree
 
 
 class Process:
     """A worker's process, or torchrun and the ranks that it starts."""
 
-    def __init__(self, started: subprocess.Popen[bytes] | Forked, ranks: int) -> None:
-        """Raises ServerGone where a forked one is gone already, and its server with it."""
-        self.pid = started.pid
+    def __init__(self, pid: int, wait: Callable[[], int], ranks: int) -> None:
+        """wait: returns its exit code, negative for a signal, once it has ended. Raises ServerGone where it is gone
+        already, and with it the server that has forked it."""
+        self.pid = pid
         self.ranks = ranks
-        self._started = started
+        self._wait = wait
+        self._code: int | None = None
         self._ended = False
         self._cleaners: list[psutil.Process] = []
         try:
@@ -30,11 +33,11 @@ class Process:
         except ProcessLookupError:
             raise ServerGone from None
 
-    def exit_code(self, seconds: float = 0.0) -> int | None:
-        """The exit code, negative for a signal; None where it still runs after so many seconds."""
-        with suppress(subprocess.TimeoutExpired):
-            return self._started.wait(seconds)
-        return None
+    def exit_code(self, seconds: float | None) -> int | None:
+        """The exit code, negative for a signal; None where it still runs after so many seconds. seconds: None: wait."""
+        if self._code is None and select.select([self.pidfd], [], [], seconds)[0]:
+            self._code = self._wait()
+        return self._code
 
     def pythons(self) -> list[tuple[str, int]]:
         """(who, process id) of each process that runs the pair: the worker, or the ranks of its torchrun."""
@@ -78,5 +81,5 @@ class Process:
         self.kill()
         self._ended = True
         end_cleaners(self.pid, self._cleaners)
-        self._started.wait()
+        self.exit_code(None)
         os.close(self.pidfd)

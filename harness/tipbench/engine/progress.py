@@ -23,7 +23,6 @@ class Progress:
     """
 
     def __init__(self, pairs: int, budget_s: float = math.inf, stream: TextIO | None = None) -> None:
-        """pairs: number of pairs to be measured. budget_s: seconds until the time is up."""
         self.pairs = pairs
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()

@@ -57,7 +57,7 @@ def same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> tuple[Run, 
     for info in here:
         record = records.get(info.name)
         # Where its class stands in the file may change without a change of the pair.
-        if record and dump_line(replace(info, line=record.info.line).to_json()) == dump_line(record.info.to_json()):
+        if record and dump_line(asdict(replace(info, line=record.info.line))) == dump_line(asdict(record.info)):
             pairs.append(record.info)
             continue
         if record and stored.options.get("given"):

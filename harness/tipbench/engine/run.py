@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,10 +37,10 @@ from tipbench.machine.temporary import TemporaryFolderFull
 from tipbench.records import store
 from tipbench.records.fields import RunOptions
 from tipbench.records.record import Launch, PairInfo, Record, Run, cores_of_others
-from tipbench.suite.commit import suite_commit, why_unavailable
+from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, discover
 from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.selection import add_controls, select
+from tipbench.suite.selection import add_control, select
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import reasons_text
@@ -75,7 +75,6 @@ class Options(RunOptions):
         shared: as `Launcher` has it.
         first, side_bytes: as `Plan` has them.
         of_the_shell: variables of the person's own job, which win over the controls.
-        locked: whether the caller holds the machine's lock.
         news: lines to print, from the run so far, when a verdict is new; None: a line for each pair.
     """
 
@@ -86,7 +85,6 @@ class Options(RunOptions):
     first: Sequence[str] = ()
     side_bytes: int = 0
     of_the_shell: Mapping[str, str] = field(default_factory=dict)
-    locked: bool = False
     news: Callable[[Run], Sequence[str]] | None = None
 
     @property
@@ -176,17 +174,18 @@ class OpenRun:
             return
         self._records[record.name] = self._of_all_sessions(record)
         self._writer.append(self._records[record.name])
-        before, now = self._states.get(record.name), self._state(record)
+        before, now = self._states.get(record.name, _State(False, [])), self._state(record)
         self._states[record.name] = now
+        is_over_now = now.is_over and not before.is_over
+        is_news = bool(record.launches) and before.verdicts != now.verdicts
         if self._options.news and record.outcome in ("measured", "skipped"):
-            progress.answered += now.is_over and (before is None or not before.is_over)
-            if record.launches and (before is None or before.verdicts != now.verdicts):
+            progress.answered += is_over_now
+            if is_news:
                 for line in self._options.news(replace(self._stored, records=tuple(self._records.values()))):
                     progress.answer(line)
-        elif now.is_over:
-            if before is None or not before.is_over:
-                progress.done(_line(record, self._stored.cores))
-        elif record.launches and (before is None or before.verdicts != now.verdicts):
+        elif is_over_now:
+            progress.done(_line(record, self._stored.cores))
+        elif is_news and not now.is_over:
             progress.say(_line(record, self._stored.cores))
 
     def _of_all_sessions(self, record: Record) -> Record:
@@ -250,20 +249,20 @@ def measure_machine(options: Options) -> tuple[int, Path]:
     # Controls that come along with another folder are measured if they are named.
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names)
-    whole = not options.names and not options.folder
     # What is given has a control of its own: the job beside itself.
     own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
-    planned = add_controls(chosen, own, whole)
-    if why := why_unavailable():
+    planned = add_control(chosen, own)
+    commit, why = suite_commit()
+    if why:
         print(f"tipbench: the run is stored without a commit, as git does not name it: {why}", file=sys.stderr)
     if not (options.bare or discovery.keeps_heap):
         print(f"tipbench: {HEAP_UNCONTROLLED}", file=sys.stderr)
-    with only_run(options.locked):
+    with nullcontext() if options.given else only_run():  # an advice holds the lock for all of its parts
         begun = Run(
             id=uuid.uuid4().hex,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             suite=__version__,
-            commit=suite_commit(),
+            commit=commit,
             machine=describe.describe(),
             controls=options.controlled(discovery),
             options=options.stored(discovery),

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from tipbench.engine.checks import Start
+from tipbench.engine.checks import Served, Start
 from tipbench.engine.handle import WorkerFailed, WorkerHandle
-from tipbench.engine.purpose import Purpose
 from tipbench.records.record import PairInfo
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -34,13 +33,7 @@ class Team:
     that started it ends. They must be idle while anything is timed.
     """
 
-    def __init__(
-        self,
-        start: Start,
-        size: int,
-        is_late: Callable[[], bool] = lambda: False,
-        stop: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, start: Start, size: int, is_late: Callable[[], bool], stop: Callable[[], None]) -> None:
         """is_late: whether the time is up. Then no more workers are started, and those that `each` waits for end. stop:
         ends what `start` waits for; nothing is started afterwards."""
         self._start = start
@@ -51,15 +44,13 @@ class Team:
         self._listing = threading.Lock()
         self._over = threading.Event()
 
-    def start(
-        self, info: PairInfo, settings: ProcessSettings, cache: str, purpose: Purpose, launch: int | None = None
-    ) -> WorkerHandle:
+    def start(self, info: PairInfo, settings: ProcessSettings, cache: str, served: Served | None) -> WorkerHandle:
         """As `Start`. Raises Interrupted once the team is closed, and WorkerFailed once the time is up."""
         if self._over.is_set():
             raise Interrupted
         if self._is_late():
             raise WorkerFailed(Reason("killed", {"doing": "starting"}))
-        worker = self._start(info, settings, cache, purpose, launch)
+        worker = self._start(info, settings, cache, served)
         with self._listing:
             self._workers.add(worker)
         if self._over.is_set():

@@ -8,20 +8,16 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tipbench import __version__
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress, slurm
 from tipbench.fleet.logs import LOGS, ON
-from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, FleetPlan, NodeOptions, PlanError, PlannedKind, Versions
-from tipbench.fleet.progress import NODES
+from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, FleetPlan, NodeOptions, PlannedKind, Versions
+from tipbench.fleet.progress import NODES, writable
 from tipbench.fleet.slurm import Later, Silent, SlurmNode
-from tipbench.machine import describe
-from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of, plural
 
 AGAIN_S = 60.0
@@ -36,60 +32,47 @@ def _say(text: str, stream: TextIO | None = None) -> None:
     print(lines_of(text), file=stream)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Options of `tipbench fleet plan`. per_kind: nodes of each kind; 0 for all. nodes: names without Slurm."""
-
-    partition: str
-    per_kind: int
-    measure: NodeOptions
-    sbatch: Sequence[str] = ()
-    nodes: Sequence[str] = ()
-
-
-def plan(folder: Path, wanted: Wanted) -> int:
-    """Write a plan, and print what it costs. Raises UserError."""
+def plan(
+    folder: Path, measure: NodeOptions, sbatch: Sequence[str], names: Sequence[str], partition: str, per_kind: int
+) -> int:
+    """Write a plan, and print what it costs. sbatch: options of every job. names: of machines without Slurm; else the
+    nodes of the partition, of each kind so many, 0 for all. Raises UserError."""
     file = folder / PLAN
     if file.exists():
-        raise PlanError(f"{file} is there already: edit it, or plan in another folder")
-    plans.require_budget(wanted.measure, "--budget")
-    nodes = [] if wanted.nodes else _of_partition(slurm.nodes(), wanted.partition)
-    if why := why_unavailable():
-        raise PlanError(f"nodes could not be compared by their code, as git does not name the commit here: {why}")
-    about = describe.describe()
-    versions = Versions(__version__, suite_commit(), str(about["torch"]), str(about["python"]))
-    if wanted.nodes:
-        return _without_slurm(folder, wanted, versions)
+        raise UserError(f"{file} is there already: edit it, or plan in another folder")
+    plans.require_budget(measure, "--budget")
+    nodes = [] if names else _of_partition(slurm.nodes(), partition)
+    versions, why = plans.installed_versions()
+    if why:
+        raise UserError(f"nodes could not be compared by their code, as git does not name the commit here: {why}")
+    if names:
+        return _without_slurm(folder, measure, versions, names)
     problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
     if len(problems) == len(nodes):
-        raise PlanError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
+        raise UserError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
     command = f"{sys.executable} -P -m tipbench"  # -P: a job begins in the folder of submission, whose files may be any
     kinds: dict[str, PlannedKind] = {}
     costs: list[str] = []
     for number, alike in enumerate(plans.kinds_of(nodes)):
         usable = [node for node in alike if not node.problem]
-        want = min(wanted.per_kind or len(usable), len(usable))
-        options = [*plans.options_of(alike[0]), *wanted.sbatch]
+        want = min(per_kind or len(usable), len(usable))
+        options = [*plans.options_of(alike[0]), *sbatch]
         kinds[plans.letters(number)] = PlannedKind(
             plans.hardware_of(alike[0]), [node.name for node in alike], want, command, options
         )
-        costs.append(_row(plans.letters(number), alike, len(usable), want, wanted.measure))
-    made = FleetPlan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, wanted.measure, versions, kinds)
+        costs.append(_row(plans.letters(number), alike, len(usable), want, measure))
+    made = FleetPlan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, measure, versions, kinds)
     if made.minutes > nodes[0].limit_minutes:
         fits = int(nodes[0].limit_minutes) - plans.AROUND_MINUTES
-        raise PlanError(
+        raise UserError(
             f"a job would take up to {made.minutes} minutes, and partition {made.partition} allows "
             f"{nodes[0].limit_minutes:.0f}: a job above that waits for ever. Take "
             f"{f'--budget {fits}m, or ' if fits > 0 else ''}another --partition"
         )
-    with _written(folder):
-        (folder / LOGS).mkdir(parents=True, exist_ok=True)
-        (folder / NODES).mkdir(exist_ok=True)
-        (folder / JOB).write_text(SCRIPT.format(on=ON))
-        file.write_text(plans.as_toml(made))
+    _store(folder, made)
     _say("\n".join([HEADING, *costs]))
     total = sum(kind.want for kind in kinds.values())
-    hours = total * wanted.measure.budget_minutes / 60
+    hours = total * measure.budget_minutes / 60
     _say(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
     if problems:
         _say(f"left out: {', '.join(problems)}")
@@ -97,21 +80,26 @@ def plan(folder: Path, wanted: Wanted) -> int:
     return 0
 
 
-def _without_slurm(folder: Path, wanted: Wanted, versions: Versions) -> int:
+def _without_slurm(folder: Path, measure: NodeOptions, versions: Versions, names: Sequence[str]) -> int:
     """Write a plan of machines that something else than Slurm starts `tipbench fleet node` on."""
-    for node in wanted.nodes:
+    for node in names:
         plans.require_name(node, "--nodes")
-    kind = PlannedKind("machines without Slurm", list(wanted.nodes), len(wanted.nodes), "tipbench")
-    file = folder / PLAN
-    with _written(folder):
-        (folder / NODES).mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            plans.as_toml(FleetPlan(FORMAT, uuid.uuid4().hex[:8], "", wanted.measure, versions, {"a": kind}))
-        )
-    hours = len(wanted.nodes) * wanted.measure.budget_minutes / 60
-    _say(f"{plural(len(wanted.nodes), 'node')}: {hours:.3g} node-hours")
-    _say(f"the plan is {file}; now start `tipbench fleet node {folder}` on each machine")
+    kind = PlannedKind("machines without Slurm", list(names), len(names), "tipbench")
+    _store(folder, FleetPlan(FORMAT, uuid.uuid4().hex[:8], "", measure, versions, {"a": kind}))
+    hours = len(names) * measure.budget_minutes / 60
+    _say(f"{plural(len(names), 'node')}: {hours:.3g} node-hours")
+    _say(f"the plan is {folder / PLAN}; now start `tipbench fleet node {folder}` on each machine")
     return 0
+
+
+def _store(folder: Path, made: FleetPlan) -> None:
+    """With the folders that it needs. Raises UserError."""
+    with writable(folder):
+        (folder / NODES).mkdir(parents=True, exist_ok=True)
+        if made.partition:
+            (folder / LOGS).mkdir(exist_ok=True)
+            (folder / JOB).write_text(SCRIPT.format(on=ON))
+        (folder / PLAN).write_text(plans.as_toml(made))
 
 
 HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{'GPU-hours':>11}  hardware"
@@ -124,17 +112,17 @@ def _row(name: str, alike: Sequence[SlurmNode], usable: int, want: int, measure:
 
 
 def _of_partition(nodes: Sequence[SlurmNode], partition: str) -> list[SlurmNode]:
-    """Those of the partition, or of Slurm's default one. Raises PlanError."""
+    """Those of the partition, or of Slurm's default one. Raises UserError."""
     names = sorted({node.partition for node in nodes})
     default = next((node.partition for node in nodes if node.is_default), names[0] if len(names) == 1 else "")
     chosen = partition or default
     if not chosen:
-        raise PlanError(
+        raise UserError(
             f"Slurm has no default partition: name one with --partition: {', '.join(names) or 'there is none'}"
         )
     if found := [node for node in nodes if node.partition == chosen]:
         return found
-    raise PlanError(f"partition {chosen!r} has no nodes; there are {', '.join(names) or 'none'}")
+    raise UserError(f"partition {chosen!r} has no nodes; there are {', '.join(names) or 'none'}")
 
 
 def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> int:
@@ -146,12 +134,12 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
         wanted = plans.read(folder)
         for node in again:
             if not wanted.kind_of(node):
-                raise PlanError(f"--again {node}: {folder / PLAN} has no node of that name")
+                raise UserError(f"--again {node}: {folder / PLAN} has no node of that name")
             progress.begin_again(folder, node)
         while True:
             wanted = plans.read(folder)
             if not wanted.partition:
-                raise PlanError(
+                raise UserError(
                     f"{folder / PLAN} is a plan without Slurm: start `tipbench fleet node {folder}` on each machine"
                 )
             try:
@@ -225,7 +213,7 @@ def _options(folder: Path, wanted: FleetPlan, kind: str, exclude: str) -> list[s
 def only_here(folder: Path) -> Iterator[None]:
     """Keep two from submitting for one folder at a time. Raises UserError."""
     plans.read(folder)
-    with _written(folder):
+    with writable(folder):
         lock = (folder / "lock").open("a")
         (folder / LOGS).mkdir(exist_ok=True)  # without it Slurm ends every job at once, and nothing says why
     with lock:
@@ -236,15 +224,6 @@ def only_here(folder: Path) -> Iterator[None]:
                 f"another `tipbench fleet run {folder}` is submitting: wait for its end, or end it"
             ) from None
         yield
-
-
-@contextmanager
-def _written(folder: Path) -> Iterator[None]:
-    """Raises UserError where the folder of a fleet takes nothing."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error}") from None
 
 
 def status(folder: Path) -> int:
@@ -265,12 +244,12 @@ def status(folder: Path) -> int:
         for node in kind.nodes:
             if measured := nodes.get(node):
                 _say(f"  {node}: {measured.state}{f': {measured.message}' if measured.message else ''}")
-        for job in progress.jobs_in_flight(name, jobs):
-            if not job.node:
+        for job in jobs:
+            if job.kind == name and not job.node:
                 _say(f"  job {job.id} waits: {job.reason}")
         if answers and (why := progress.obstacle(folder, wanted, name, nodes, jobs)):
             _say(f"  nothing more is submitted: {why}")
-    for node in nodes.keys() - {node for kind in wanted.kind.values() for node in kind.nodes}:
+    for node in nodes.keys() - set(wanted.nodes):
         _say(f"  {node}, of no kind: {nodes[node].state}")
     if lacking:
         way = f"`tipbench fleet run {folder}` submits what is not in flight"

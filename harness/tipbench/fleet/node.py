@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from pathlib import Path
 
-from tipbench import __version__
 from tipbench.engine import run
 from tipbench.engine.lock import Busy
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
-from tipbench.fleet.plan import PLAN, FleetPlan
+from tipbench.fleet.plan import PLAN, FleetPlan, installed_versions
 from tipbench.fleet.progress import RESULTS, End, begin_again, end_of, folder_of, keep_end, unended_runs_of
-from tipbench.machine import describe
-from tipbench.suite.commit import suite_commit, why_unavailable
 from tipbench.tip.wording import lines_of
 
 NODE_VARIABLES = ("SLURMD_NODENAME", "NODE_NAME")
@@ -40,57 +36,36 @@ def measure(folder: Path, name: str = "", again: bool = False) -> int:
     if (end := end_of(folder, node)) and end.code in (0, 1):
         print(lines_of(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}"))
         return end.code
-    job = os.environ.get("SLURM_JOB_ID", "")
     if other := _other_versions(plan, node):
-        _keep(folder, node, End(2, other, refused=True, job=job))
+        keep_end(folder, node, End(2, other, refused=True))
         raise UserError(f"{node}: {other}")
+    options = run.Options(
+        names=plan.measure.names,
+        results=folder_of(folder, node) / RESULTS,
+        new=not unended_runs_of(folder, node),
+        budget_s=60 * plan.measure.budget_minutes,
+    )
     try:
-        code = _measured(folder, node, plan)
+        code, _ = run.measure_machine(options)
     except Busy:
         raise  # by another job that has the node too: it may be measured another time
     except UserError as error:
         if error.exit_code != 1:  # a run that was cut short, as by a full disk, can be gone on with
-            _keep(folder, node, End(error.exit_code, str(error), job=job))
+            keep_end(folder, node, End(error.exit_code, str(error)))
         raise
     if code in (0, 1):
-        _keep(folder, node, End(code, job=job))
+        keep_end(folder, node, End(code))
     return code
-
-
-def _keep(folder: Path, node: str, end: End) -> None:
-    """Where the folder takes no more, the log must do: what is printed last is shown by `status`."""
-    try:
-        keep_end(folder, node, end)
-    except OSError as error:
-        print(f"tipbench: how {node} ended could not be stored: {lines_of(str(error))}", file=sys.stderr)
-
-
-def _measured(folder: Path, node: str, plan: FleetPlan) -> int:
-    of_all = plan.measure
-    options = run.Options(
-        names=of_all.names,
-        results=folder_of(folder, node) / RESULTS,
-        new=not unended_runs_of(folder, node),
-        budget_s=60 * of_all.budget_minutes,
-    )
-    return run.measure_machine(options)[0]
 
 
 def _other_versions(plan: FleetPlan, node: str) -> str:
     """What of this installation is other than planned; empty if nothing is."""
-    about = describe.describe()
-    here = {
-        "suite": __version__,
-        "commit": suite_commit(),
-        "torch": str(about["torch"]),
-        "python": str(about["python"]),
-    }
-    wanted = vars(plan.versions) | (
-        {"torch": kind.torch} if (kind := plan.kind.get(plan.kind_of(node))) and kind.torch else {}
-    )
-    for what, version in here.items():
+    here, why = installed_versions()
+    torch = plan.kind[plan.kind_of(node)].torch or plan.versions.torch
+    wanted = {**vars(plan.versions), "torch": torch}
+    for what, version in vars(here).items():
         if wanted[what] not in (version, "any"):
-            if what == "commit" and (why := why_unavailable()):
+            if what == "commit" and why:
                 return f"git does not name the commit that is installed there: {why}"
             return f"{what} {version} is installed there, and the plan is of {what} {wanted[what]}"
     return ""

@@ -11,7 +11,8 @@ DESCRIPTION = "measure every kind of machine of a cluster, by Slurm or by whatev
 
 def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count: Callable[[str], int]) -> None:
     """seconds, count: types of options."""
-    commands = command.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    command.set_defaults(command=_begin)
+    commands = command.add_subparsers(title="commands", dest="fleet_command", required=True, metavar="COMMAND")
 
     of_plan = commands.add_parser("plan", help="write what is to be measured, for you to edit, and say what it costs")
     of_plan.add_argument("--partition", default="", metavar="P", help="default: Slurm's own")
@@ -28,7 +29,6 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
     of_plan.add_argument(
         "--sbatch", action="append", default=[], metavar="OPTION", help="of every job, as --sbatch=-Aproject"
     )
-    of_plan.set_defaults(command=_plan)
 
     of_run = commands.add_parser("run", help="submit what is wanted and neither done nor in flight")
     of_run.add_argument("--at-once", type=count, default=8, metavar="N", help="jobs in flight at most; default: 8")
@@ -36,20 +36,15 @@ def add(command: argparse.ArgumentParser, seconds: Callable[[str], float], count
         "--again", nargs="+", default=[], metavar="NODE", help="only these, which are done: each gets a second run"
     )
     of_run.add_argument("--wait", action="store_true", help="go on submitting until all is done")
-    of_run.set_defaults(command=_run)
 
     of_status = commands.add_parser("status", help="show what is done, in flight and missing")
-    of_status.set_defaults(command=_status)
-
     of_cancel = commands.add_parser("cancel", help="cancel what is in flight")
-    of_cancel.set_defaults(command=_cancel)
 
     of_node = commands.add_parser("node", help="measure this machine, as what an engine starts on each")
     of_node.add_argument(
         "--as", default="", metavar="NAME", dest="name", help="default: what Slurm, or the machine, calls it"
     )
     of_node.add_argument("--again", action="store_true", help="begin a second run on a node that is done")
-    of_node.set_defaults(command=_node)
 
     for each in (of_plan, of_run, of_status, of_cancel, of_node):
         each.add_argument(
@@ -61,34 +56,23 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def _plan(options: argparse.Namespace) -> int:
+def _begin(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
     from tipbench.fleet.plan import NodeOptions
 
-    measure = NodeOptions(options.budget / 60, options.names)
-    wanted = command.Wanted(options.partition, options.per_kind, measure, options.sbatch, options.nodes)
-    return command.plan(options.folder, wanted)
+    match options.fleet_command:
+        case "plan":
+            measure = NodeOptions(options.budget / 60, options.names)
+            return command.plan(
+                options.folder, measure, options.sbatch, options.nodes, options.partition, options.per_kind
+            )
+        case "run":
+            return command.run(options.folder, options.at_once, options.wait, options.again)
+        case "status":
+            return command.status(options.folder)
+        case "cancel":
+            return command.cancel(options.folder)
+        case _:
+            from tipbench.fleet import node
 
-
-def _run(options: argparse.Namespace) -> int:
-    from tipbench.fleet import command
-
-    return command.run(options.folder, options.at_once, options.wait, options.again)
-
-
-def _status(options: argparse.Namespace) -> int:
-    from tipbench.fleet import command
-
-    return command.status(options.folder)
-
-
-def _cancel(options: argparse.Namespace) -> int:
-    from tipbench.fleet import command
-
-    return command.cancel(options.folder)
-
-
-def _node(options: argparse.Namespace) -> int:
-    from tipbench.fleet import node
-
-    return node.measure(options.folder, options.name, options.again)
+            return node.measure(options.folder, options.name, options.again)

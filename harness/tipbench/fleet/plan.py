@@ -6,14 +6,17 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tipbench import __version__
 from tipbench.errors import UserError
 from tipbench.fleet.slurm import SlurmNode
+from tipbench.machine.describe import describe
 from tipbench.records.fields import MalformedRecord, strict
+from tipbench.suite.commit import suite_commit
 from tipbench.tip.wording import plural, size
 
 FORMAT = 1
@@ -40,10 +43,6 @@ set -f
 echo "{on}${{SLURMD_NODENAME:-$(uname -n)}}"
 exec $1 fleet node "$2"
 """
-
-
-class PlanError(UserError):
-    """A plan cannot be made or used; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,12 @@ class Versions:
     commit: str
     torch: str
     python: str
+
+
+def installed_versions() -> tuple[Versions, str]:
+    """(what is installed here, why git does not name its commit: empty where it does)."""
+    about, (commit, why) = describe(), suite_commit()
+    return Versions(__version__, commit, str(about["torch"]), str(about["python"])), why
 
 
 @dataclass(frozen=True)
@@ -158,47 +163,43 @@ def letters(number: int) -> str:
 
 def as_toml(plan: FleetPlan) -> str:
     """As TOML. Its strings, numbers and lists of them are written as those of JSON."""
-    lines = [HEAD]
-    for name, value in asdict(plan).items():
-        if not isinstance(value, dict):
-            lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}")
-    for name in ("measure", "versions"):
-        lines += _table(name, asdict(plan)[name])
-    for name, kind in plan.kind.items():
-        lines += _table(f"kind.{name}", asdict(kind))
+    stored = asdict(plan)
+    tables = {name: stored.pop(name) for name in ("measure", "versions")}
+    tables |= {f"kind.{name}": kind for name, kind in stored.pop("kind").items()}
+    lines = [HEAD, *_fields(stored)]
+    for name, fields in tables.items():
+        lines += [f"\n[{name}]", *_fields(fields)]
     return "\n".join(lines) + "\n"
 
 
-def _table(name: str, fields: Mapping[str, Any]) -> Iterable[str]:
-    yield f"\n[{name}]"
-    for field_name, value in fields.items():
-        yield f"{field_name} = {json.dumps(value, ensure_ascii=False)}"
+def _fields(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
 
 
 def read(folder: Path) -> FleetPlan:
-    """Raises PlanError."""
+    """Raises UserError."""
     file = folder / PLAN
     try:
         stored = tomllib.loads(file_bytes(file).decode())
     except FileNotFoundError:
-        raise PlanError(f"there is no {file}: write one with `tipbench fleet plan {folder}`") from None
+        raise UserError(f"there is no {file}: write one with `tipbench fleet plan {folder}`") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{file} cannot be read: {error}") from None
+        raise UserError(f"{file} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{file} is not TOML: {error}") from None
+        raise UserError(f"{file} is not TOML: {error}") from None
     if stored.get("format") != FORMAT:
-        raise PlanError(
+        raise UserError(
             f"{file} is a plan of format {stored.get('format')!r}, and this tipbench writes {FORMAT}: make a new plan "
             "in another folder, or use the version that wrote it"
         )
     try:
         plan = strict(stored, FleetPlan)
     except MalformedRecord as error:
-        raise PlanError(f"{file}: {error}") from None
+        raise UserError(f"{file}: {error}") from None
     require_budget(plan.measure, file)
     for name, kind in plan.kind.items():
         if kind.want < 0 or not kind.tipbench.split():
-            raise PlanError(f"{file}: kind {name} wants {kind.want} nodes by the command {kind.tipbench!r}")
+            raise UserError(f"{file}: kind {name} wants {kind.want} nodes by the command {kind.tipbench!r}")
         for node in kind.nodes:
             require_name(node, file)
     return plan
@@ -212,15 +213,15 @@ def file_bytes(file: Path) -> bytes:
 
 
 def require_budget(measure: NodeOptions, where: object) -> None:
-    """Raise PlanError unless a job can have its time limit."""
+    """Raise UserError unless a job can have its time limit."""
     if not 0 < measure.budget_minutes < math.inf:
-        raise PlanError(
+        raise UserError(
             f"{where}: a budget of {measure.budget_minutes:g} minutes: Slurm ends a job at its time limit, so a fleet "
             "needs a finite one, such as 45 minutes"
         )
 
 
 def require_name(node: str, where: object) -> None:
-    """Raise PlanError unless a node's name is fit for a folder's."""
+    """Raise UserError unless a node's name is fit for a folder's."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", node):
-        raise PlanError(f"{where}: {node!r} is no name of a node: letters, digits, dots and hyphens are")
+        raise UserError(f"{where}: {node!r} is no name of a node: letters, digits, dots and hyphens are")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +18,8 @@ from tipbench.fleet.slurm import SlurmJob
 from tipbench.records.fields import MalformedRecord, convert
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.store import RUN_FILES
+from tipbench.suite.files import file_text
+from tipbench.tip.wording import lines_of
 
 NODES, RESULTS, END, ENDED = "nodes", "results", "end.json", "ended.txt"
 
@@ -31,8 +35,6 @@ of it that may vanish, before no more are submitted: a broken node is free at on
 
 RUNNING = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "CONFIGURING")
 
-NodeState = Literal["done", "failed", "refused", "running", "stopped"]
-
 
 @dataclass(frozen=True)
 class End:
@@ -42,21 +44,18 @@ class End:
         code: exit code of the run: 0, or 1 where some pair failed.
         message: a sentence; empty where all went well.
         refused: whether nothing was measured, as other versions are installed there.
-        job: Slurm's id.
     """
 
     code: int
     message: str = ""
     refused: bool = False
-    job: str = ""
 
 
 @dataclass(frozen=True)
 class Measured:
     """A node on which something was begun. message: what is worth reading, in words."""
 
-    node: str
-    state: NodeState
+    state: Literal["done", "failed", "refused", "running", "stopped"]
     message: str = ""
 
 
@@ -74,9 +73,12 @@ def end_of(folder: Path, node: str) -> End | None:
 
 
 def keep_end(folder: Path, node: str, end: End) -> None:
-    """Written last. Raises OSError."""
-    fields = {"code": end.code, "message": end.message, "refused": end.refused, "job": end.job}
-    _put(folder_of(folder, node) / END, dump_line(fields))
+    """Written last, with Slurm's id of the job. Where the folder takes no more, the log must do: `status` shows what is
+    printed last."""
+    try:
+        _put(folder_of(folder, node) / END, dump_line({**asdict(end), "job": os.environ.get("SLURM_JOB_ID", "")}))
+    except OSError as error:
+        print(f"tipbench: how {node} ended could not be stored: {lines_of(str(error))}", file=sys.stderr)
 
 
 def _put(file: Path, content: bytes) -> None:
@@ -87,24 +89,28 @@ def _put(file: Path, content: bytes) -> None:
     beside.replace(file)
 
 
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Raises UserError where the folder takes nothing."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error}") from None
+
+
 def begin_again(folder: Path, node: str) -> None:
     """Let a node that is done be measured once more, in a run of its own. Raises UserError."""
     here = folder_of(folder, node)
     if not (here / END).exists():
         return
-    try:
+    with writable(here):
         _put(here / ENDED, "\n".join(file.name for file in runs_of(folder, node)).encode())
         (here / END).unlink()
-    except OSError as error:
-        raise UserError(f"{here} cannot be written: {error}") from None
 
 
 def unended_runs_of(folder: Path, node: str) -> list[Path]:
     """Its results files, oldest first, without those of runs that had ended when it was to be measured once more."""
-    try:
-        ended = file_bytes(folder_of(folder, node) / ENDED).decode(errors="replace").splitlines()
-    except OSError:
-        ended = []
+    ended = file_text(folder_of(folder, node) / ENDED).splitlines()
     return [file for file in runs_of(folder, node) if file.name not in ended]
 
 
@@ -128,22 +134,18 @@ def measured_nodes(folder: Path, jobs: Sequence[SlurmJob]) -> dict[str, Measured
 def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> Measured:
     if end := end_of(folder, node):
         if end.code in (0, 1):
-            return Measured(node, "done", "some pair failed" if end.code else "")
-        return Measured(node, "refused" if end.refused else "failed", end.message)
+            return Measured("done", "some pair failed" if end.code else "")
+        return Measured("refused" if end.refused else "failed", end.message)
     runs = runs_of(folder, node)
     stored = runs[-1].stat().st_mtime if runs else 0.0
     age = f"last result {(time.time() - stored) / 60:.0f} min ago" if runs else "nothing stored yet"
     if at_work:
-        return Measured(node, "running", age)
+        return Measured("running", age)
     printed = f"; its last job printed: {of_logs[-1].last or 'nothing'}" if of_logs else ""
     in_vain = sum(one.written > stored and not one.cancelled for one in of_logs)
     if in_vain >= TRIES:
-        return Measured(node, "failed", f"{in_vain} jobs ended there without a further result{printed}")
-    return Measured(node, "stopped", age + printed)
-
-
-def jobs_in_flight(kind: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
-    return [job for job in jobs if job.kind == kind]
+        return Measured("failed", f"{in_vain} jobs ended there without a further result{printed}")
+    return Measured("stopped", age + printed)
 
 
 def job_name(folder: Path, plan: FleetPlan, kind: str = "") -> str:
@@ -155,7 +157,7 @@ def job_name(folder: Path, plan: FleetPlan, kind: str = "") -> str:
 def nodes_missing(plan: FleetPlan, kind: str, nodes: dict[str, Measured], jobs: Sequence[SlurmJob]) -> int:
     """How many nodes of a kind are wanted, less those that are done or in flight."""
     done = sum(node in nodes and nodes[node].state == "done" for node in plan.kind[kind].nodes)
-    return max(0, plan.kind[kind].want - done - len(jobs_in_flight(kind, jobs)))
+    return max(0, plan.kind[kind].want - done - sum(job.kind == kind for job in jobs))
 
 
 def nodes_to_try(plan: FleetPlan, kind: str, nodes: dict[str, Measured]) -> list[str]:
@@ -184,14 +186,11 @@ def obstacle(folder: Path, plan: FleetPlan, kind: str, nodes: dict[str, Measured
 
 def submitted_jobs(folder: Path) -> dict[str, str]:
     """The kind of each job that was submitted, by its id."""
-    try:
-        lines = file_bytes(folder / SUBMITTED).decode(errors="replace").splitlines()
-    except OSError:
-        return {}
+    lines = file_text(folder / SUBMITTED).splitlines()
     return {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}
 
 
 def note(folder: Path, job: str, kind: str) -> None:
     """Keep the kind of a job; the last word counts. On a full disk it is not kept, and counts as none that vanished."""
-    with contextlib.suppress(OSError), (folder / SUBMITTED).open("a") as file:
+    with suppress(OSError), (folder / SUBMITTED).open("a") as file:
         file.write(f"{job} {kind}\n")

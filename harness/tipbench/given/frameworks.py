@@ -37,6 +37,7 @@ class TrainerJob(GivenJob):
         {
             "amp": "TrainingArguments(bf16=True)",
             "async-loading": f"TrainingArguments(dataloader_num_workers={available_cores()})",
+            **{f"async-loading/{n}": f"TrainingArguments(dataloader_num_workers={n})" for n in (1, 2, 4, 8, 16)},
             "compile-modes": "TrainingArguments(torch_compile=True)",
             "fused-optimizer": 'TrainingArguments(optim="adamw_torch_fused")',
             "pin-memory": "TrainingArguments(dataloader_pin_memory=True)",

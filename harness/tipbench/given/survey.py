@@ -96,6 +96,9 @@ class Survey:
         variables: those of the environment that torch reads, from the person's shell or set by the file before it
             imports torch; both sides of each comparison have them.
         too_late: those that the file sets after it has imported torch, which has read them by then.
+        steps: how many were run in a row to see what follows; 0 where they were too few.
+        slower: how many times as long the last quarter of them took as the first; 0 where they did not get slower.
+        grows: bytes that memory grew with each of them; 0 where it stayed level.
         unlike: seconds of a command's first run and of its second, or of loading an item for the first time and again,
             where the two are far apart; else empty.
         not_run: as `tipbench.given.loop.GivenJob` has it.
@@ -128,6 +131,9 @@ class Survey:
     cores_before: Count = 0
     variables: list[str] = field(default_factory=list)
     too_late: list[str] = field(default_factory=list)
+    steps: Count = 0
+    slower: Number = 0.0
+    grows: Number = 0.0
     unlike: list[Number] = field(default_factory=list)
     not_run: str = ""
     not_compared: list[str] = field(default_factory=list)

@@ -25,8 +25,10 @@ from torch.utils.data import IterableDataset
 from tipbench.given.command import GivenCommand
 from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
+from tipbench.given.long_run import run_many
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import all_in_fp64
+from tipbench.given.rates import card_busy, rates
 from tipbench.given.survey import Device, JobForm, Survey
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
 from tipbench.given.tried import add_ways
@@ -36,6 +38,7 @@ from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES
 from tipbench.suite.files import set_guides_aside
+from tipbench.tip.counts import operations
 from tipbench.tip.job import Job
 from tipbench.tip.needs import available_cores
 from tipbench.tip.pair import Step
@@ -50,7 +53,8 @@ from tipbench.worker.switches import BINDING
 _STEPS = 2
 """Steps of a job that are run to see what it does; the first may be unlike all later ones."""
 
-"""Variables by which OpenMP binds its threads."""
+IN_A_ROW_S = 10.0
+"""Longest that many steps are run in a row (s)."""
 
 UNLIKE, KEEPS, MOMENT_S = 1.5, 3.0, 1e-3
 """Ratios of two times, of runs of a command and of loading an item, and seconds between them, from which on they are of
@@ -133,6 +137,8 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     basis = replace(basis, threads=torch.get_num_threads(), cores=cores, cores_before=cores_before)
     unlike = _unlike(first_s, step_s, UNLIKE) if isinstance(job, GivenCommand) else []
     basis = replace(basis, variables=variables, too_late=too_late, unlike=unlike)
+    if isinstance(job, GivenStep) and not isinstance(job, GivenCommand):
+        basis = replace(basis, **calling("one of many steps", lambda: _in_a_row(job, until)))
     if outputs is None:
         return add_ways(basis, job, until)
 
@@ -160,7 +166,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     cold_s = first_s if getattr(third, "data", None) is data else fresh_s
     basis = replace(basis, unlike=_unlike(cold_s, again_s, KEEPS) if cold_s > again_s else [])
     del third
-    card = _card(lambda: job_card(job, job.step)) if perf_counter() < until else {}
+    card = _card(lambda: _profile(job)) if perf_counter() < until else {}
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
@@ -181,6 +187,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
         "faults": faults,
         "not_run": getattr(job, "not_run", ""),
         "not_compared": sorted(getattr(job, "not_compared", ())),
+        **calling("one of many steps", lambda: _in_a_row(job, until)),
     }
     return add_ways(Survey(**{**vars(basis), **details}), job, until, built)
 
@@ -342,6 +349,17 @@ def _runs_in_fp64(build: Callable[[], Any]) -> bool:
         return _run(job.step)[0] is not None
     except Exception:  # a person's code may fail in any way in another precision
         return False
+
+
+def _profile(job: Job) -> dict[str, float]:
+    """The job's profile, with what the machine reaches at most."""
+    busy = {"busy": card_busy(job.step)} if job.device.type == "cuda" else {}
+    more = {"operations": operations(job.step), **rates(job.model, job.device), **busy}
+    return job_card(job, job.step) | more
+
+
+def _in_a_row(job: Job | GivenStep, until: float) -> dict[str, Any]:
+    return run_many(job.step, min(until, perf_counter() + IN_A_ROW_S))
 
 
 def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:

@@ -8,11 +8,12 @@ from contextlib import nullcontext
 from typing import Any
 
 from tipbench.given.command import GivenCommand
+from tipbench.given.diagnosis import MUCH, diagnose
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import WAY_SEPARATOR
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import compare_loading
+from tipbench.given.workers import Compared, compare_loading
 from tipbench.machine import native
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
@@ -22,9 +23,8 @@ from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, TOGETHER, code_to_try
 from tipbench.tip.wording import plural, seconds
 
-WORTH_TRYING, MUCH = 0.03, 0.3
-"""Shares of a step's time that a tip's phase must have: WORTH_TRYING to be tried at all, since less allows at
-most 3 %, and MUCH to be tried before other tips."""
+WORTH_TRYING = 0.03
+"""Share of a step's time that a tip's phase must have, since less allows at most 3 %."""
 
 FAULT_S, MAPPED = 0.5e-6, 0.1
 """Seconds that the kernel may take to map in a page, and the share of a step from which on that is much."""
@@ -35,6 +35,8 @@ def add_ways(
 ) -> Survey:
     """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
     `time.perf_counter` has it. built: builds a job like this one."""
+    diagnosis = diagnose(survey)
+    data: dict[str, Compared] = {}
     maps_much = FAULT_S * survey.faults >= MAPPED * survey.step_s
     for file in pair_files(BENCHMARKS):
         module = load_module(file, BENCHMARKS)
@@ -46,8 +48,9 @@ def add_ways(
             name, proof = tip.id + (WAY_SEPARATOR + way.name.replace("_", "-") if way.name else ""), ""
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
-                data = compare_loading(built, way.apply, survey.draws, until)
-                why_not, proof = data.why_not, data.words
+                alike = name.rstrip("0123456789/")  # of any number of workers the data are the same
+                data[alike] = data.get(alike) or compare_loading(built, way.apply, survey.draws, until)
+                why_not, proof = data[alike].why_not, data[alike].words
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
@@ -57,7 +60,10 @@ def add_ways(
                     why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
-                    first=way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and maps_much),
+                    first=way.mends
+                    or survey.share(way.phase) >= MUCH
+                    or diagnosis.acts(tip.id, way.phase)
+                    or (way.keeps_pages and maps_much),
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
                     env=dict(way.env),

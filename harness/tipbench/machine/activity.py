@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from tipbench.machine.proc import ROOT
+from tipbench.tip.needs import available_cores
 
 BUSY_PERCENT = 10.0
 """Percent of one core above which another process counts as busy."""
@@ -55,13 +56,8 @@ class Usage:
         return round(max(0.0, others_s) / passed_s, 3)
 
 
-def _our_cores() -> set[int]:
-    """Numbers of the cores that this process may use."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-
-
 def _busy_s(root: Path) -> float | None:
-    ours = {f"cpu{number}" for number in _our_cores()}
+    ours = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     ticks = 0
     try:
         for line in (root / "proc/stat").read_text().splitlines():
@@ -92,7 +88,7 @@ def describe_load(sample_s: float = 1.0) -> str:
     if others <= OCCUPIED:
         return ""
     listed = f" ({', '.join(dict.fromkeys(names[:4]))})" if names else ""
-    return f"other programs keep {others:.1f} of {len(_our_cores())} cores busy{listed}"
+    return f"other programs keep {others:.1f} of {available_cores()} cores busy{listed}"
 
 
 def mostly_beside(launches: Sequence[float]) -> str:
@@ -107,27 +103,8 @@ def mostly_beside(launches: Sequence[float]) -> str:
 
 def watch(seconds: float) -> list[str]:
     """Names of other processes that are busy while this sleeps for `seconds`, busiest first."""
-    processes = [process for process in psutil.process_iter() if process.pid != os.getpid()]
-    for process in processes:
-        _percent(process)
+    list(psutil.process_iter(["cpu_percent"]))  # which is that since the last call for the same process
     time.sleep(seconds)
-    used = {process: _percent(process) for process in processes}
-    busy = sorted(
-        (process for process in processes if used[process] > BUSY_PERCENT), key=lambda process: -used[process]
-    )
-    return [_process_name(process) for process in busy]
-
-
-def _percent(process: psutil.Process) -> float:
-    """Percent of one core since the last call for the same object; 0 for a process that is gone."""
-    try:
-        return process.cpu_percent()
-    except psutil.Error:
-        return 0.0
-
-
-def _process_name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.Error:
-        return "a process that has ended"
+    processes = [process.info for process in psutil.process_iter(["cpu_percent", "name", "pid"])]
+    busy = [info for info in processes if (info["cpu_percent"] or 0.0) > BUSY_PERCENT and info["pid"] != os.getpid()]
+    return [info["name"] for info in sorted(busy, key=lambda info: -info["cpu_percent"])]

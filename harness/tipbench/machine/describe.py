@@ -4,8 +4,6 @@ Every field is a value, or says why there is none: "unavailable" (this machine d
 "denied" (it does, but not to us); nothing is guessed. What is described here is stored and published,
 so it holds nothing that names a person or one particular machine: no hostname, user, path, address,
 serial number or GPU UUID.
-
-Functions that read /proc and /sys take `root`, so that tests can give them a tree of their own.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import psutil
 
@@ -61,14 +61,13 @@ class Finding:
     blocks: bool = False
 
 
-def report(stream: TextIO | None = None) -> int:
-    """Write what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
+def report() -> int:
+    """Print what `lines` gives. Returns 0 where measuring is possible, 1 where it is not."""
     described, torch_facts = describe.describe(), ask_torch()
     missed = missing_findings(described, torch_facts)
     # Last: importing torch, above, is work of our own, which has ended by now.
     disturbing = disturbances(described, activity.describe_load(), psutil.virtual_memory().available)
-    for line in lines(described, torch_facts, missed, disturbing):
-        print(line, file=stream or sys.stdout)
+    print(*lines(described, torch_facts, missed, disturbing), sep="\n")
     return int(any(finding.blocks for finding in missed))
 
 

@@ -26,6 +26,11 @@ thread as an exclusive process."""
 
 
 GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
+    "name": lambda nvml, card: _text(nvml.nvmlDeviceGetName(card)),
+    "memory_bytes": lambda nvml, card: int(nvml.nvmlDeviceGetMemoryInfo(card).total),
+    "driver": lambda nvml, _: _text(nvml.nvmlSystemGetDriverVersion()),
+    "capability": lambda nvml, card: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(card))),
+    "power_limit_w": lambda nvml, card: nvml.nvmlDeviceGetEnforcedPowerLimit(card) / 1000,
     "max_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_SM),
     "max_memory_mhz": lambda nvml, card: nvml.nvmlDeviceGetMaxClockInfo(card, nvml.NVML_CLOCK_MEM),
     "application_sm_mhz": lambda nvml, card: nvml.nvmlDeviceGetApplicationsClock(card, nvml.NVML_CLOCK_SM),
@@ -34,7 +39,7 @@ GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
     "mig": lambda nvml, card: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
     "compute_mode": lambda nvml, card: COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(card)],
 }
-"""What a card can, and how it is set, as `tipbench.machine.fields.CARD_FIELDS` describes it."""
+"""What a card is and can, and how it is set, as `tipbench.machine.fields.CARD_FIELDS` describes it."""
 
 
 def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
@@ -51,7 +56,6 @@ def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
     except Exception:  # no package, no driver, or one that does not answer
         return UNAVAILABLE
     try:
-        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
         count = pynvml.nvmlDeviceGetCount()
         # The driver also counts cards that a cgroup keeps from this process; it gives no handle for them.
         indexed = [(index, _ask(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
@@ -59,24 +63,16 @@ def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
         if "CUDA_VISIBLE_DEVICES" in env:
             handles = [handle for _, handle in cards]
             cards = [cards[place] for place in _visible(pynvml, handles, env["CUDA_VISIBLE_DEVICES"])]
-        return [_card(pynvml, index, handle, driver) for index, handle in cards]
+        return [_card(pynvml, index, handle) for index, handle in cards]
     except pynvml.NVMLError:
         return UNAVAILABLE
     finally:
         pynvml.nvmlShutdown()
 
 
-def _card(nvml: Any, index: int, handle: Any, driver: str) -> dict[str, Any]:
-    memory = _ask(nvml.nvmlDeviceGetMemoryInfo, handle)
-    capability = _ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    power = _ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+def _card(nvml: Any, index: int, handle: Any) -> dict[str, Any]:
     return {
         "index": index,
-        "name": _text(_ask(nvml.nvmlDeviceGetName, handle)),
-        "memory_bytes": memory if isinstance(memory, str) else int(memory.total),
-        "driver": driver,
-        "capability": capability if isinstance(capability, str) else ".".join(map(str, capability)),
-        "power_limit_w": power if isinstance(power, str) else power / 1000,
         **{name: _ask(question, nvml, handle) for name, question in GPU_SETTINGS.items()},
         "readings": {name: _ask(question, nvml, handle) for name, question in GPU_READINGS.items()},
     }

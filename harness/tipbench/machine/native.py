@@ -1,7 +1,7 @@
 """Optional native libraries: where they are, and how to get them without root.
 
-`python -m tipbench.machine.native fetch` fills the cache folder, and installs Intel's as a package. It never fails,
-because every library here is optional: what is missing turns pairs into `skipped`, with the reason.
+`python -m tipbench.machine.native` fills the cache folder, and installs Intel's as a package. It never fails, because
+every library here is optional: what is missing turns pairs into `skipped`, with the reason.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def find(name: str, root: Path = Path("/")) -> Path | None:
     return next((place for place in places if not SEPARATORS.search(str(place))), None)
 
 
-def missing(name: str, root: Path = Path("/")) -> Reason | None:
+def missing(name: str) -> Reason | None:
     """Why there is nothing that `find` returns; None if there is."""
     if name not in LIBRARY_NAMES and not os.path.isabs(name):
         fix = f"name one of {', '.join(LIBRARY_NAMES)}, or an absolute path"
         return Reason("needs.own", detail=f"no library is called {name!r}", fix=fix)
-    if find(name, root):
+    if find(name):
         return None
-    unusable = next(_libraries(name, root), None) if name != "numactl" else None
+    unusable = next(_libraries(name, Path("/")), None)
     if unusable:
         return Reason("needs.native-path", detail=str(unusable))
     if name not in LIBRARY_NAMES:
@@ -99,7 +99,7 @@ def _libraries(name: str, root: Path) -> Iterator[Path]:
         yield from filter(_fits, [Path(name)])
         return
     for folder in _folders(root):
-        for pattern in LIBRARIES[name]:
+        for pattern in LIBRARIES.get(name, ()):
             yield from filter(_fits, sorted(folder.glob(pattern)))
 
 
@@ -261,17 +261,6 @@ def _last_line(text: str) -> str:
     return lines[-1].removeprefix("E: ").removeprefix("ERROR: ") if lines else "it gave no reason"
 
 
-def main(arguments: list[str]) -> int:
-    """`fetch` fetches what is missing; anything else only says what is there. Always 0: all are optional."""
-    require_home()
-    if arguments == ["fetch"]:
-        fetch()
-    else:
-        for name in LIBRARY_NAMES:
-            reason = missing(name)
-            print(f"  {name:<8}  {f'{reason.text}; {reason.remedy}' if reason else find(name)}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    require_home()
+    fetch()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tipbench.publish.wiki import ROOT_PAGE
 
-PAGE = re.compile(rf"({ROOT_PAGE}(?:/[\w.+-]+)*)(?:#([\w%.-]*))?")
+PAGE = re.compile(rf"({ROOT_PAGE}(?:/[\w.+-]+)*)(#[\w%.-]+)?")
 FILE = re.compile(r"[\w.+-]+\.(?:png|svg)")
 
 
@@ -17,7 +17,7 @@ class Addresses:
     """How a wiki's markup names pages and files.
 
     Attributes:
-        page: from a page's path and an anchor, "" for none, to its address.
+        page: from a page's path and an anchor with its #, "" for none, to its address.
         file: from a file's name to its address; "" where its description is to stand alone.
     """
 

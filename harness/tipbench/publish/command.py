@@ -3,58 +3,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tipbench import compare
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.inputs import LEAST_RUNS, MOST_RUNS
-from tipbench.compare.stored import StoredRun
-from tipbench.publish import pages
-from tipbench.publish.allowed import Allowed, redact
+from tipbench.compare.stored import StoredRun, stored_run
+from tipbench.publish.pages import pages_of_run
+from tipbench.publish.redaction import Publication, redact
 from tipbench.publish.send import plan, preview, send
 from tipbench.publish.target import open_wiki, parse
-from tipbench.publish.wiki import Conflict, Page, WikiError
+from tipbench.publish.wiki import ROOT_PAGE, Conflict, Page, WikiError
 from tipbench.records import store
-from tipbench.records.listing import is_reference
-from tipbench.records.record import Run
-from tipbench.report.results import results as results_of
 from tipbench.tip.wording import lines_of, plain, plural
 
 _TRIES = 3
 """Publications to one git wiki at the same time come one after the other."""
 
 
-@dataclass(frozen=True)
-class PublishOptions:
-    """The options of the command.
+def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
+    """Publish runs, or show what would be sent, and return the exit code. Raises WikiError and `store.StoreError`.
 
-    Attributes:
-        to: the target, see `tipbench.publish.target`.
-        files: of runs.
-        dry_run: whether to show what would be sent, and send nothing.
-        flavour: of a git wiki; "" to guess it from the host.
+    to: the target, see `tipbench.publish.target`. flavour: of a git wiki; "" to guess it from the host.
     """
-
-    to: str
-    files: Sequence[Path]
-    dry_run: bool = False
-    flavour: str = ""
-
-
-def begin(options: PublishOptions) -> int:
-    """Publish, or show what would be. Returns the exit code; raises WikiError and `store.StoreError`."""
-    target = parse(options.to)
-    for folder in filter(Path.is_dir, options.files):
+    target = parse(to)
+    for folder in filter(Path.is_dir, files):
         raise WikiError(
             f"{folder} is a folder: name results files; what is about a job of your own is not published: its "
             "advice.md is yours to send"
         )
-    runs = _runs(options.files)
-    wiki = open_wiki(target, options.flavour)  # it may refuse, before anything is drawn
-    of_runs = [page for run in runs for page in pages.pages_of_run(run)]
+    runs = _runs(files)
+    wiki = open_wiki(target, flavour)  # it may refuse, before anything is drawn
+    of_runs = [page for run in runs.values() for page in pages_of_run(run)]
     to_send = [*of_runs, *_comparison(runs)]
-    if options.dry_run:
+    if dry_run:
         changes = plan(wiki, to_send)
         for line in preview(changes):
             print(line)
@@ -67,7 +51,7 @@ def begin(options: PublishOptions) -> int:
         except Conflict:
             if not left:
                 raise
-            wiki = open_wiki(target, options.flavour)
+            wiki = open_wiki(target, flavour)
     for path in written:
         print(f"written: {path}")
     if not written:
@@ -75,18 +59,18 @@ def begin(options: PublishOptions) -> int:
     return 0
 
 
-def _runs(files: Sequence[Path]) -> list[Allowed]:
-    """The runs as they may be published, each once. Raises WikiError where files differ of one run."""
-    by_id: dict[str, tuple[Path, Allowed]] = {}
+def _runs(files: Sequence[Path]) -> dict[Path, Publication]:
+    """The runs as they may be published, each once, by its file. Raises WikiError where files differ of one run."""
+    by_id: dict[str, tuple[Path, Publication]] = {}
     for file in files:
         read = _read(file)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
             raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
-    return [publication for _, publication in by_id.values()]
+    return dict(by_id.values())
 
 
-def _read(file: Path) -> Allowed:
+def _read(file: Path) -> Publication:
     """What may be published of a file. What stays here is named on stderr."""
     run, notices = store.read(file)
     if run.options.get("given"):
@@ -95,7 +79,7 @@ def _read(file: Path) -> Allowed:
         )
     for notice in notices:
         _say(str(notice))
-    publication = _allowed(file, run, notices)
+    publication = redact(run, notices)
     if withheld := publication.withheld:
         names = ", ".join(map(plain, withheld[:5])) + ", ..." * (len(withheld) > 5)
         left_out = (
@@ -107,32 +91,20 @@ def _read(file: Path) -> Allowed:
     return publication
 
 
-def _allowed(file: Path, run: Run, notices: Sequence[store.Notice]) -> Allowed:
-    """What may be published of the run in this file, with what tells here of which machine it is."""
-    return replace(redact(run, notices), folder=file.absolute().parent, reference=is_reference(file))
-
-
-def _comparison(runs: Sequence[Allowed]) -> list[Page]:
-    """The comparison of these runs, from two on."""
-    newest = sorted(runs, key=lambda run: (run.run.started, run.run.id), reverse=True)[:MOST_RUNS]
+def _comparison(runs: Mapping[Path, Publication]) -> list[Page]:
+    """The comparison of these runs, from two on. Where a file lies stays here, and says of which machine it is."""
+    newest = sorted(runs, key=lambda file: (runs[file].run.started, runs[file].run.id), reverse=True)[:MOST_RUNS]
     if len(newest) < LEAST_RUNS:
         return []
-    stored = tuple(map(_as_stored, newest))
+    stored = tuple(_as_stored(file, runs[file]) for file in newest)
     notices = tuple(notice for each in stored for notice in each.notices)
-    return [pages.page_of_comparison(Comparison(stored, notices))]
+    return [Page(f"{ROOT_PAGE}/Comparison", compare.markdown(Comparison(stored, notices)))]
 
 
-def _as_stored(publication: Allowed) -> StoredRun:
-    run = publication.run
-    notices = tuple(f"{store.file_name(run)}, line {notice.line}: {notice.text}" for notice in publication.notices)
-    return StoredRun(
-        publication.folder / store.file_name(run),
-        replace(run, records=()),
-        len(run.records),
-        tuple(results_of(run)),
-        notices,
-        publication.reference,
-    )
+def _as_stored(file: Path, publication: Publication) -> StoredRun:
+    name = Path(store.file_name(publication.run))
+    notices = [replace(notice, file=name) for notice in publication.notices]
+    return stored_run(file.absolute(), publication.run, notices)
 
 
 def _say(text: str) -> None:

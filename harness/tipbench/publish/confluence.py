@@ -14,18 +14,17 @@ from xml.sax.saxutils import quoteattr
 
 from atlassian import Confluence as Client
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from tipbench.publish import web
 from tipbench.publish.addresses import PAGE, Addresses, width_of
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
 
 PLACE = "rest/api/content"
 
 
-class Confluence:
-    """Implements `tipbench.publish.wiki.Wiki`, for one space."""
+class Confluence(Wiki):
+    """One space of it."""
 
     mark = f"<p>{MARK} ({{digest}}).</p>"
 
@@ -61,7 +60,14 @@ class Confluence:
 
     def read(self, path: str) -> str | None:
         """Confluence gives elements attributes of its own, which the first one of ours is to be without."""
-        page = self._page(path)
+        query = {"title": _title(path), "spaceKey": self._space, "expand": "body.storage,version"}
+        try:
+            listed = self._send(path, "GET", PLACE, params=query)["results"]
+        except (LookupError, TypeError):
+            raise WikiError(
+                f"{self._url} does not answer as a Confluence: give https://SITE.atlassian.net/wiki?space=KEY"
+            ) from None
+        self._pages[path] = page = listed[0] if listed else None
         return re.sub(r"\A\s*<p\b[^>]*>\s*", "<p>", page["body"]["storage"]["value"]) if page else None
 
     def write(self, path: str, text: str) -> None:
@@ -83,28 +89,12 @@ class Confluence:
             headers={"X-Atlassian-Token": "nocheck"},
         )
 
-    def finish(self) -> None:
-        """All is sent at once."""
-
     def _make(self, path: str) -> Any:
         """A page with nothing but the mark; its files need it to be there."""
-        content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}}
-        content["body"] = {
-            "storage": {"value": self.mark.format(digest="not written yet"), "representation": "storage"}
-        }
+        body = {"storage": {"value": self.mark.format(digest="not written yet"), "representation": "storage"}}
+        content: dict[str, Any] = {"type": "page", "title": _title(path), "space": {"key": self._space}, "body": body}
         content |= {"ancestors": [{"id": self._parent}]} if self._parent else {}
         self._pages[path] = self._send(path, "POST", PLACE, json=content)
-        return self._pages[path]
-
-    def _page(self, path: str) -> Any:
-        query = {"title": _title(path), "spaceKey": self._space, "expand": "body.storage,version"}
-        try:
-            listed = self._send(path, "GET", PLACE, params=query)["results"]
-        except (LookupError, TypeError):
-            raise WikiError(
-                f"{self._url} does not answer as a Confluence: give https://SITE.atlassian.net/wiki?space=KEY"
-            ) from None
-        self._pages[path] = listed[0] if listed else None
         return self._pages[path]
 
     def _send(self, path: str, method: str, place: str, **more: Any) -> Any:
@@ -137,6 +127,5 @@ def _storage(markdown: str, addresses: Addresses) -> str:
             elif child.type == "image":
                 ends = addresses.of(str(child.attrs["src"]))
             if ends:
-                raw = Token("html_inline", "", 0, content=ends)
-                child.type, child.content, child.children, child.nesting = raw.type, raw.content, None, 0
+                child.type, child.content, child.children, child.nesting = "html_inline", ends, None, 0
     return str(parser.renderer.render(tokens, parser.options, {}))

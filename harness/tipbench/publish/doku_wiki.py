@@ -13,15 +13,15 @@ from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
 from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
 from tipbench.tip.wording import plain
 
 NO_PAGE = 121
 """Code of a fault: inc/Remote/ApiCore.php. DokuWiki 2022-07-31 also answers with an empty structure in its place."""
 
 
-class DokuWiki:
-    """Implements `tipbench.publish.wiki.Wiki`. Without a token it is read as strangers may."""
+class DokuWiki(Wiki):
+    """Without a token it is read as strangers may."""
 
     mark = f"//{MARK} ({{digest}}).//"
 
@@ -42,10 +42,7 @@ class DokuWiki:
             width = width_of(page.files.get(name, b""))
             return f":{self._file(page.path, name)}{f'?{width}' if width else ''}"
 
-        def address(path: str, anchor: str) -> str:
-            return f":{_id(path)}{anchor and '#'}{anchor}"
-
-        return wiki_markup(page.text, "dokuwiki", Addresses(address, file))
+        return wiki_markup(page.text, "dokuwiki", Addresses(lambda path, anchor: f":{_id(path)}{anchor}", file))
 
     def read(self, path: str) -> str | None:
         return self._call(path, "wiki.getPage", _id(path)) or None
@@ -61,9 +58,6 @@ class DokuWiki:
         file = self._file(path, name)
         if not self._call(path, "wiki.putAttachment", file, xmlrpc.client.Binary(content), {"ow": True}):
             raise WikiError(f"{file} on {self._url} was refused: ask for the right to edit pages and add files there")
-
-    def finish(self) -> None:
-        """All is sent at once."""
 
     def _file(self, path: str, name: str) -> str:
         return f"{_id(path)}:{name.lower()}"

@@ -6,9 +6,6 @@ Each lets nothing through but what it is for.
 from __future__ import annotations
 
 import re
-from typing import Any
-
-from tipbench.records.fields import LARGEST
 
 VERSION = re.compile(r"(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:(?:a|b|rc|\.dev|\.post)\d{1,9})?)(\+.*|[-_~].*)?")
 LOCAL = re.compile(r"\+(?:cpu|cu\d{2,4}|rocm\d[\d.]{0,6}|xpu|git[0-9a-f]{4,12})")
@@ -26,11 +23,6 @@ _COMPILER = re.compile(
     r"(?:.* )?(g\+\+|c\+\+|clang\+\+|clang|gcc|icpx|icpc)(?:-\d+)?(?= )"
     r".*?(?<![\d.])(\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)(?![\d.]).*"
 )
-
-
-def number(value: Any) -> int | float | None:
-    fits = isinstance(value, int | float) and abs(value) < LARGEST
-    return value if fits else None
 
 
 def version_form(text: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tipbench.publish.addresses import Addresses, rewrite_addresses
-from tipbench.publish.wiki import MARK, SUMMARY, Conflict, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Conflict, Page, Wiki, WikiError
 from tipbench.tip.wording import plain
 
 
@@ -69,8 +69,8 @@ OF_ANOTHER_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREF
 """Variables that git sets in a hook, where tipbench may be started."""
 
 
-class GitWiki:
-    """Implements `tipbench.publish.wiki.Wiki`, in a temporary clone."""
+class GitWiki(Wiki):
+    """In a temporary clone."""
 
     mark = f"<!-- {MARK} {{digest}} -->"
 
@@ -92,7 +92,7 @@ class GitWiki:
         return rewrite_addresses(
             page.text,
             Addresses(
-                lambda path, anchor: f"{kind.root}{kind.name(path)}{anchor and '#'}{anchor}",
+                lambda path, anchor: f"{kind.root}{kind.name(path)}{anchor}",
                 lambda name: f"{kind.root}{kind.file(page.path, name)}",
             ),
         )

@@ -18,7 +18,7 @@ from tipbench.publish import web
 from tipbench.publish.addresses import Addresses, width_of
 from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
-from tipbench.publish.wiki import MARK, SUMMARY, Page, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
 from tipbench.tip.wording import plain
 
 RETRIES, RETRY_S = 3, 5
@@ -30,8 +30,8 @@ BOT_PASSWORD = (
 )
 
 
-class MediaWiki:
-    """Implements `tipbench.publish.wiki.Wiki`. Without a token it can be read, not written."""
+class MediaWiki(Wiki):
+    """Without a token it can be read, not written."""
 
     mark = f"<!-- {MARK} {{digest}} -->"
 
@@ -68,10 +68,7 @@ class MediaWiki:
         def file(name: str) -> str:
             return self._file(page.path, name) if self._takes_files else ""
 
-        def address(path: str, anchor: str) -> str:
-            return f"{path}{anchor and '#'}{anchor}"
-
-        text = wiki_markup(page.text, "mediawiki", Addresses(address, file))
+        text = wiki_markup(page.text, "mediawiki", Addresses(lambda path, anchor: path + anchor, file))
         for name, content in page.files.items():
             if width := width_of(content):
                 text = text.replace(f"[[File:{file(name)}|", f"[[File:{file(name)}|{width}px|")
@@ -98,9 +95,6 @@ class MediaWiki:
             except errors.APIError as error:
                 if error.code != "fileexists-no-change":  # it is there already
                     raise
-
-    def finish(self) -> None:
-        """All is sent at once."""
 
     def _file(self, path: str, name: str) -> str:
         """Files of a wiki share one space of names."""

@@ -5,33 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from tipbench import compare
-from tipbench.compare.comparison import Comparison
-from tipbench.publish.allowed import Allowed
+from tipbench.publish.redaction import Publication
 from tipbench.publish.wiki import ROOT_PAGE, Page
 from tipbench.records.store import file_name
-from tipbench.report.pages import Layout, pages
-from tipbench.report.results import results
+from tipbench.report.pages import pages
 
 CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
 """Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
 
 
-def pages_of_run(publication: Allowed) -> list[Page]:
+def pages_of_run(publication: Publication) -> list[Page]:
     """The evidence of all tips in one page, then the answers, which link it."""
     from tipbench.report.figures.drawing import save
 
     path = f"{ROOT_PAGE}/{publication.run.machine['name']}/{file_name(publication.run)}"
     evidence = f"{path}/Evidence"
-    made = pages(publication.run, results(publication.run), publication.notices, Layout("below/"))
+    made = pages(publication.run, publication.notices, "below/")
     figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
     sections = [f"## {name}\n\n{_section(text)}" for name, text in made.below.items()]
     below = "\n".join([f"# Evidence\n\n[All answers of this run]({path})\n", *sections])
     return [_page(evidence, below, evidence, figures), _page(path, made.front, evidence, figures)]
-
-
-def page_of_comparison(comparison: Comparison) -> Page:
-    return Page(f"{ROOT_PAGE}/Comparison", compare.markdown(comparison))
 
 
 def _section(page: str) -> str:

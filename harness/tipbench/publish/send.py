@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from tipbench.publish.wiki import MARK, Page, Wiki, WikiError
 from tipbench.tip.wording import lines_of
 
 
-@dataclass(frozen=True)
-class PageChange:
-    """What is to be written to one page: the whole of its text, with the mark, and its files by name."""
-
-    path: str
-    text: str
-    files: Mapping[str, bytes]
-
-
-def plan(wiki: Wiki, pages: Sequence[Page]) -> list[PageChange]:
-    """What is to be written now. Raises WikiError where a page is not ours."""
+def plan(wiki: Wiki, pages: Sequence[Page]) -> list[Page]:
+    """The pages that are to be written now, in the wiki's markup and with the mark. Raises WikiError where a page is
+    not ours."""
     changes = []
     for page in pages:
         text = wiki.render(page).strip()
@@ -35,7 +27,7 @@ def plan(wiki: Wiki, pages: Sequence[Page]) -> list[PageChange]:
                 "or delete it, then publish again; a page of your own can link to those of tipbench"
             )
         if not there.startswith(mark):
-            changes.append(PageChange(page.path, f"{mark}\n\n{text}\n", page.files))
+            changes.append(replace(page, text=f"{mark}\n\n{text}\n"))
     return changes
 
 
@@ -52,7 +44,7 @@ def send(wiki: Wiki, pages: Sequence[Page]) -> list[str]:
     return [change.path for change in changes]
 
 
-def preview(changes: Sequence[PageChange]) -> Iterator[str]:
+def preview(changes: Sequence[Page]) -> Iterator[str]:
     """Exactly what would be sent, line by line: each page, and its files by name and size."""
     for change in changes:
         yield f"==== {change.path}"

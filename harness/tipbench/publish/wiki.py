@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tipbench.errors import UserError
 
@@ -41,7 +41,7 @@ class Page:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Wiki(Protocol):
+class Wiki(ABC):
     """A wiki that is being published to. All methods raise WikiError.
 
     Attributes:
@@ -50,17 +50,22 @@ class Wiki(Protocol):
 
     mark: str
 
+    @abstractmethod
     def render(self, page: Page) -> str:
         """The page in the wiki's own markup, without the mark."""
 
+    @abstractmethod
     def read(self, path: str) -> str | None:
         """The page as the wiki has it; None where there is none."""
 
+    @abstractmethod
     def write(self, path: str, text: str) -> None:
         """Write the whole page, which was read before."""
 
+    @abstractmethod
     def attach(self, path: str, name: str, content: bytes) -> None:
         """Store a file of the page, which was read before and is written next."""
 
     def finish(self) -> None:
-        """Send what a wiki collects. Raises Conflict where somebody else was faster."""
+        """Send what a wiki collects; others send all at once. Raises Conflict where somebody else was faster."""
+        return

@@ -129,10 +129,10 @@ def convert(data: Any, kind: type[T], where: str = "") -> T:
         raise MalformedRecord(_sentence(str(error), where)) from None
 
 
-def strict(data: Mapping[str, Any], kind: type[T], where: str = "") -> T:
+def strict(data: Mapping[str, Any], kind: type[T]) -> T:
     """As `convert`; raises MalformedRecord also for a field that `kind` lacks, since it would be dropped silently."""
-    value = convert(data, kind, where)
-    for place, name in _unknown(data, msgspec.to_builtins(value), where):
+    value = convert(data, kind)
+    for place, name in _unknown(data, msgspec.to_builtins(value), ""):
         raise MalformedRecord(f"{place}: the field {name!r} is not known".removeprefix(": "))
     return value
 
@@ -145,9 +145,6 @@ def _unknown(data: Any, converted_data: Any, where: str) -> Iterator[tuple[str, 
                 yield where, name
             else:
                 yield from _unknown(value, converted_data[name], f"{where}.{name}".strip("."))
-    elif isinstance(data, list) and data and isinstance(data[0], dict):
-        for number, (value, result) in enumerate(zip(data, converted_data, strict=True)):
-            yield from _unknown(value, result, f"{where}[{number}]")
 
 
 def _sentence(text: str, where: str) -> str:

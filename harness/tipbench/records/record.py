@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tipbench.records.fields import (
@@ -114,14 +114,6 @@ class PairInfo(_Explained):
     def name(self) -> str:
         """`tip.Pair`; the tip alone for a file that could not be imported."""
         return f"{self.tip['id']}.{self.pair}" if self.pair else str(self.tip["id"])
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PairInfo:
-        """Raises MalformedRecord."""
-        return convert(data, cls)
 
 
 @dataclass(frozen=True)
@@ -244,16 +236,6 @@ class Record(_Explained):
     @property
     def name(self) -> str:
         return self.info.name
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """Raises MalformedRecord."""
-        record = convert(data, cls)
-        record.check()
-        return record
 
     def check(self) -> None:
         """Check the fields that are plain JSON. Raises MalformedRecord."""

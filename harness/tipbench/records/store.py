@@ -1,10 +1,7 @@
-"""Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then one line for each new result.
+"""Records <-> results/<machine>/<date>-<short id>.jsonl: a header, then the lines of `tipbench.records.lines`.
 
 A machine has one file, which each further run continues as a session; another begins where hardware, torch, controls or
 options are other ones.
-
-The first line of a pair is its record, with the results of its checks, or why it was skipped or failed. Each launch and
-each measurement of its memory is a further line; see `tipbench.records.lines`.
 
 The file is only ever appended to. Every line is flushed to the disk before anything else starts, so that a killed run
 or a lost machine costs at most one launch. Reading drops nothing silently: a `Notice` reports each unusable line.
@@ -18,7 +15,7 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,13 +49,12 @@ class UnusableFile(StoreError):
     """A results file cannot be read.
 
     Attributes:
-        file: the results file.
         problem: rest of the message, after the file's name.
     """
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(f"{file}{problem}")
-        self.file, self.problem = file, problem
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -162,11 +158,7 @@ def create(folder: Path, run: Run) -> Writer:
     Raises StoreError where the folder cannot be made, or where the file exists already or cannot be written.
     """
     path = folder / folder_name(run.machine) / f"{file_name(run)}.jsonl"
-    header = {"schema": SCHEMA, **{name: getattr(run, name) for name in HEADER}}
-    try:
-        line = dump_line(header)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"the header of {path} cannot be stored: {error}") from error
+    line = dump_line({"schema": SCHEMA, **{name: getattr(run, name) for name in HEADER}})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
@@ -193,21 +185,16 @@ def resume(path: Path) -> tuple[Run, Writer]:
     """
     header(path)
     try:
-        descriptor = _locked(path, os.open(path, os.O_RDWR | os.O_APPEND))
+        with contextlib.ExitStack() as on_failure:
+            descriptor = _locked(path, os.open(path, os.O_RDWR | os.O_APPEND))
+            on_failure.callback(os.close, descriptor)
+            run, stored, notices = _read(path)
+            whole = path.read_bytes().rfind(b"\n") + 1
+            if whole < os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, whole)
+                os.fsync(descriptor)
+            on_failure.pop_all()
     except OSError as error:
-        raise StoreError(f"cannot write to {path}: {_why(error)}") from error
-    try:
-        run, stored, notices = _read(path)
-    except StoreError:
-        os.close(descriptor)
-        raise
-    try:
-        whole = path.read_bytes().rfind(b"\n") + 1
-        if whole < os.fstat(descriptor).st_size:
-            os.ftruncate(descriptor, whole)
-            os.fsync(descriptor)
-    except OSError as error:
-        os.close(descriptor)
         raise StoreError(f"cannot write to {path}: {_why(error)}") from error
     return run, Writer(path, run.id, descriptor, stored, notices)
 
@@ -236,11 +223,8 @@ def read(path: Path) -> tuple[Run, list[Notice]]:
 
 
 def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
-    try:
-        with open_results(path) as file:
-            lines = file.read().split(b"\n")
-    except OSError as error:
-        raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
+    with _opened(path) as file:
+        lines = file.read().split(b"\n")
     incomplete = lines.pop()
     if not lines:
         raise UnusableFile(path, EMPTY)
@@ -254,12 +238,11 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
             text = f"not used: {error}"
         if text:
             remarks.setdefault(text, []).append(number)
-    if incomplete:
-        remarks[TRUNCATED] = [len(lines) + 1]
     if len(lines) == 1:
         remarks["no pair was measured: the file holds a header alone"] = [1]
+    if incomplete:
+        remarks[TRUNCATED] = [len(lines) + 1]
     notices = [Notice(path, numbers[0], printable(text + _more(numbers))) for text, numbers in remarks.items()]
-    notices.sort(key=lambda notice: notice.line)
     records = tuple(pair.record for pair in of_run.stored.values())
     planned = dict.fromkeys([*run.planned, *(name for session in of_run.sessions for name in session.planned)])
     later = tuple(session.started for session in of_run.sessions)
@@ -273,21 +256,23 @@ def _more(numbers: Sequence[int]) -> str:
 
 def header(path: Path) -> Run:
     """The run in a results file, without reading its records. Raises StoreError as `read` does."""
-    try:
-        with open_results(path) as file:
-            line = file.readline()
-    except OSError as error:
-        raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
+    with _opened(path) as file:
+        line = file.readline()
     if not line.endswith(b"\n"):
         raise UnusableFile(path, EMPTY)
     return _header(path, line[:-1])
 
 
-def open_results(path: Path) -> BinaryIO:
-    """Open for reading. Raises OSError, and StoreError for a FIFO or a device, which may never end."""
-    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a folder raises OSError
-        raise UnusableFile(path, " cannot be read: not a regular file")
-    return path.open("rb")
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading. Raises UnusableFile, also for a FIFO or a device, which may never end."""
+    try:
+        if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):  # opening a folder raises OSError
+            raise UnusableFile(path, " cannot be read: not a regular file")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UnusableFile(path, f" cannot be read: {_why(error)}") from error
 
 
 def _header(path: Path, line: bytes) -> Run:
@@ -303,8 +288,7 @@ def _header(path: Path, line: bytes) -> Run:
         convert(data, Header)
     except MalformedRecord as error:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
-    fields = {name: data[name] for name in HEADER if name in data}
-    return Run(**{**fields, "planned": tuple(data["planned"])})
+    return Run(**{name: data[name] for name in HEADER} | {"planned": tuple(data["planned"])})
 
 
 def _write(descriptor: int, line: bytes) -> None:

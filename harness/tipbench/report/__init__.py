@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["RENDERERS", "ReportError", "news", "one_liners", "render", "write"]
 
 
-def _pages(run: Run, notices: Sequence[Notice], below: str | None = None, home: str = "") -> Pages:
-    from tipbench.report.pages import Layout, pages  # with matplotlib, which JSON, CSV and comparisons are spared
+def _pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: str = "") -> Pages:
+    from tipbench.report.pages import pages  # with matplotlib, which JSON and comparisons are spared
 
-    return pages(run, results(run), notices, Layout(below=below, home=home))
+    return pages(run, notices, folder, home)
 
 
 def _markdown(run: Run, notices: Sequence[Notice]) -> str:
@@ -40,7 +40,7 @@ def _markdown(run: Run, notices: Sequence[Notice]) -> str:
 def _html(run: Run, notices: Sequence[Notice]) -> str:
     from tipbench.report.figures.drawing import save
 
-    made = _pages(run, notices, below="")
+    made = _pages(run, notices, folder="")
     return html.render(made.front, made.title, {each.name: save(each, "svg") for each in made.drawings}, made.below)
 
 
@@ -75,13 +75,12 @@ def write(
     if format != "md":
         write_file(path, render(run, notices, format))
         return path
-    from tipbench.report.figures.drawing import FIGURE_FORMATS as PICTURES
-    from tipbench.report.figures.drawing import save
+    from tipbench.report.figures.drawing import FIGURE_FORMATS, save
 
     made = _pages(run, notices, f"{path.stem}/", f"../{path.name}")
     below = path.with_suffix("")
     for drawing in made.drawings:
-        for picture in PICTURES:
+        for picture in FIGURE_FORMATS:
             write_file(below / f"{drawing.name}.{picture}", save(drawing, picture))
     for name, page in made.below.items():
         write_file(below / f"{name}.md", page.encode("utf-8", "replace"))
@@ -107,7 +106,7 @@ def news() -> Callable[[Run], list[str]]:
 
 
 def _in_a_line(answer: Answer) -> str:
-    brings = [f"{job_words(gain.pair)} {gain.brought}" for gain in answer.gains] or [answer.gain]
+    brings = [f"{job_words(gain.row.pair)} {gain.brought}" for gain in answer.gains] or [answer.gain]
     parts = [] if answer.kind == DEFAULT else [*brings, *answer.remarks]
     if answer.kind in ACTS:
         parts += [f"against {answer.against}"] if answer.against else []

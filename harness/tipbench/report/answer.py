@@ -8,7 +8,7 @@ no better answer than "faster alone".
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tipbench.report.answer_kinds import (
@@ -29,7 +29,6 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.gain import Gain
 from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.price import NONE_MEASURED, NOT_MEASURED
 from tipbench.report.result import Key, Result
@@ -50,7 +49,6 @@ class Answer:
         workload: one of WORKLOADS.
         kind: one of KINDS. answer: as it is shown, with its condition and the names of ways.
         when: the condition of "use it if" and of "depends".
-        named: which way, and which not: `: tcmalloc, not jemalloc (0.72x)`; empty if there is nothing to choose.
         do: what to write; empty if nothing is to be done.
         against: what the gain was measured against; empty for the job as it is.
         gain: in words what it brings in all its jobs, with other ways that pay and remarks.
@@ -70,7 +68,6 @@ class Answer:
     kind: str
     answer: str
     when: str = ""
-    named: str = ""
     do: str = ""
     against: str = ""
     gain: str = ""
@@ -82,7 +79,7 @@ class Answer:
     rival: str = ""
 
     @property
-    def gains(self) -> tuple[Gain, ...]:
+    def gains(self) -> tuple[Effect, ...]:
         """Of the way that the answer is about, one a job."""
         return self.ways[0].gains if self.ways else ()
 
@@ -95,26 +92,21 @@ class Answer:
     @property
     def alternatives(self) -> str:
         """What other values of its setting, or other ways that pay, bring in its first job, those that may be better
-        last: `1: 1.12x; perhaps better: 4: 3.45x`."""
-        is_sweep, job = bool(self.ways[0].value), self.gains[0].pair
+        last: `1: 1.12x; maybe better 4: 3.45x`."""
+        is_sweep, first = bool(self.ways[0].value), self.gains[0]
         ways = {way.value: way for way in self.ways[1:]} if is_sweep else {way.name: way for way in self.others}
         names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
-        gains = [(name, gain.effect) for name in names for gain in ways[name].gains if gain.pair == job]
+        gains = [(name, gain) for name in names for gain in ways[name].gains if gain.row.pair == first.row.pair]
         unknown = ", ".join(name for name, effect in gains if not effect.mean)
-        lead = self.gains[0].effect.ratio
-        known = [(effect.ratio > lead, f"{name}: {effect.ratio:.2f}x") for name, effect in gains if effect.mean]
+        known = [(effect.ratio > first.ratio, f"{name}: {effect.ratio:.2f}x") for name, effect in gains if effect.mean]
         less, more = (", ".join(words for is_more, words in known if is_more is which) for which in (False, True))
-        parts = [less, more and f"perhaps better: {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
+        parts = [less, more and f"maybe better {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
         return "; ".join(filter(None, parts))
 
     @property
     def harmful(self) -> list[WayEffect]:
         """Ways that cost time or memory and bring none; of a tip that is not to be followed all others."""
         return [way for way in self.ways[self.kind == DO_NOT :] if way.kind == DO_NOT and way.name]
-
-    @property
-    def keys(self) -> list[Key]:
-        return [gain.key for gain in self.gains]
 
 
 def answers(rows: Sequence[Result]) -> list[Answer]:
@@ -127,29 +119,33 @@ def answers(rows: Sequence[Result]) -> list[Answer]:
 
 def combined_gains(rows: Sequence[Result]) -> dict[str, str]:
     """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job."""
-    made = [answer for answer in _all_answers(rows) if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
-    return {answer.workload: _of_members(answer) for answer in made}
+    every = _all_answers(rows)
+    made = [answer for answer in every if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
+    costly = {(answer.workload, answer.tip) for answer in every if answer.kind == DO_NOT}
+    return {each.workload: _of_members(each, [tip for where, tip in costly if where == each.workload]) for each in made}
 
 
-def _of_members(answer: Answer) -> str:
+def _of_members(answer: Answer, costly: Sequence[str]) -> str:
+    """costly: tips that cost in this workload."""
     without = way_words(WITHOUT)
     members = {way.name.removeprefix(without): way for way in answer.ways if way.name.startswith(without)}
     of_job = {
-        gain.pair: [name for name, way in members.items() if gain.pair in {one.pair for one in way.gains}]
+        gain.row.pair: [name for name, way in members.items() if gain.row.pair in {one.row.pair for one in way.gains}]
         for gain in answer.gains
     }
     left_out = ", or ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
-    left_out = left_out or "one of them: not measured" * bool(members)
-    gains = "; ".join(f"{' + '.join(of_job[gain.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
+    costs = " and ".join(name for name in members if name in costly)
+    left_out = left_out or f"{f'{costs}, which costs here' if costs else 'one of them'}: not measured" * bool(members)
+    gains = "; ".join(f"{' + '.join(of_job[gain.row.pair])}: {_before_and_after(gain)}" for gain in answer.gains)
     price = "" if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else f"; price: {answer.price}"
     return f"{gains}{f' (without {left_out})' if left_out else ''}{price}"
 
 
-def _before_and_after(gain: Gain) -> str:
+def _before_and_after(gain: Effect) -> str:
     """What tips bring together in a job, with the time of a step on both sides."""
-    before_s, after_s = gain.effect.row.step_s, gain.effect.row.variant_step_s
+    before_s, after_s = gain.row.step_s, gain.row.variant_step_s
     sides = f", a step {seconds(before_s)} -> {seconds(after_s)}" if before_s and after_s else ""
-    return f"{job_words(gain.pair)} {gain.brought}{sides}"
+    return f"{job_words(gain.row.pair)} {gain.brought}{sides}"
 
 
 def _all_answers(rows: Sequence[Result]) -> list[Answer]:
@@ -189,10 +185,10 @@ def _of_tip(results: Sequence[Result], effect_of: Mapping[Key, Effect]) -> list[
 def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect], remarks: Sequence[str]) -> Answer:
     ways = ways_of(jobs, [effect.row for effect in alone])
     lead = lead_of(ways)
-    first = lead.gains[0].effect.row
+    first = lead.gains[0].row
     kind, when = lead.kind, first.about.when if lead.kind in (USE_IF, DEPENDS) else ""
     if kind in (USE, USE_IF) and workload == OPERATIONS:
-        kind, when = (ALONE if claim_of([first]) == Claim.FASTER else UNCLEAR), ""
+        kind, when = (ALONE if claim_of(first) == Claim.FASTER else UNCLEAR), ""
         remarks = [*remarks, "the operation alone; not tried in a job"]
     elif kind == DO_NOT and workload == OPERATIONS:
         kind, remarks = UNCLEAR, [*remarks, "the operation alone is slower; not tried in a job"]
@@ -201,31 +197,32 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
     elif kind == DO_NOT and (left := [way.name for way in ways if way.is_way and way.kind == UNCLEAR]):
         kind, remarks = UNCLEAR, [*remarks, f"undecided: {', '.join(left)}"]
     elif kind == USE and (slow := _slower_alone(alone, first)):
-        kind, when = USE_IF, f"your job is like {' and '.join(gain.pair for gain in lead.gains)}: alone, {slow}"
-    results = [gain.effect.row for gain in lead.gains]
+        kind, when = USE_IF, f"your job is like {' and '.join(gain.row.pair for gain in lead.gains)}: alone, {slow}"
     answer = Answer(
         tip=first.tip,
         title=first.about.title,
-        claim=claim_of([first]),
+        claim=claim_of(first),
         one_of=first.about.one_of,
         workload=workload,
         kind=kind,
         answer="",
         when=when,
-        named=name_ways(kind, lead, ways),
         do=lead.do if kind in ACTS else "",
         against=lead.against,
         price=lead.price,
         brings=lead.brings,
-        sessions=max(1, *(len(gain.effect.means) for gain in lead.gains)),
+        sessions=max(1, *(len(gain.means) for gain in lead.gains)),
         ways=(lead, *(way for way in ways if way is not lead)),
         remarks=tuple(remarks),
     )
     gain = [gain.words for gain in lead.gains]
-    gain += [f"or {' and '.join(gain.words for gain in way.gains if gain.state == 'gain')}" for way in answer.others]
-    shown = " ".join(filter(None, (kind, lead.bound if kind == SMALL else "", when if kind == USE_IF else "")))
-    toy = " (on this toy)" if kind in (USE, USE_IF, DEPENDS, SMALL, DO_NOT) and _is_toy(results) else ""
-    return replace(answer, answer=f"{shown}{toy}{answer.named}", gain="; ".join([*gain, *remarks]))
+    gain += [
+        f"or {' and '.join(gain.words for gain in way.gains if gain.state.word == 'gain')}" for way in answer.others
+    ]
+    bound = f"{100 * max(gain.state.bound for gain in lead.gains):.0f} %" if kind == SMALL else ""
+    shown = " ".join(filter(None, (kind, bound, when if kind == USE_IF else "")))
+    toy = " (on this toy)" if kind in (USE, USE_IF, DEPENDS, SMALL, DO_NOT) and _is_toy(lead) else ""
+    return replace(answer, answer=f"{shown}{toy}{name_ways(kind, lead, ways)}", gain="; ".join([*gain, *remarks]))
 
 
 def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
@@ -234,14 +231,15 @@ def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
         f"{effect.row.pair} is slower ({effect.ratio:.2f}x)"
         for effect in alone
         if effect.row.is_headline and effect.row.device == job.device and not effect.row.trainings
-        if effect.state.word == "loss" and effect.mean is not None and claim_of([job]) == Claim.FASTER
+        if effect.state.word == "loss" and effect.mean is not None and claim_of(job) == Claim.FASTER
     ]
     return " and ".join(slower)
 
 
-def _is_toy(results: Iterable[Result]) -> bool:
-    of_trainings = [result for result in results if result.about.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
-    steps = [statistics.fmean(result.trainings[0].steps) for result in of_trainings if result.trainings]
+def _is_toy(way: WayEffect) -> bool:
+    results = [gain.row for gain in way.gains]
+    of_trainings = [row for row in results if row.about.claim in (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET)]
+    steps = [statistics.fmean(row.trainings[0].steps) for row in of_trainings if row.trainings]
     return bool(of_trainings) and sum(step > LONG_TRAINING for step in steps) < ENOUGH
 
 
@@ -273,4 +271,6 @@ def _nothing(results: Sequence[Result]) -> Answer:
         why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
     first = max(results, key=lambda result: result.scale == "macro")
     workload = workload_of(first)
-    return Answer(first.tip, first.about.title, claim_of(results), first.about.one_of, workload, kind, kind, gain=why)
+    return Answer(
+        first.tip, first.about.title, claim_of(results[0]), first.about.one_of, workload, kind, kind, gain=why
+    )

@@ -55,7 +55,7 @@ is; gain, price: in words; sessions: how many sessions timed its jobs, at most. 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -71,7 +71,6 @@ ANSWER = "tip title workload kind answer when do gain against price sessions"
 
 def render(run: Run, notices: Sequence[Notice]) -> str:
     rows = results(run)
-    made = answers(rows)
     document = {
         "run": {
             **fields_of(run, "id started suite commit"),
@@ -81,19 +80,14 @@ def render(run: Run, notices: Sequence[Notice]) -> str:
         "machine": run.machine,
         "controls": run.controls,
         "pairs": list(map(_pair, rows)),
-        "answers": list(map(_answer, made)),
+        "answers": list(map(_answer, answers(rows))),
     }
-    return as_text(document)
-
-
-def as_text(document: Mapping[str, Any]) -> str:
-    """Raises ValueError for a number that is not finite, which JSON lacks."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def fields_of(row: object, names: str) -> dict[str, Any]:
-    """Of a row these fields and properties, separated by spaces; None for what it lacks."""
-    return {name: getattr(row, name, None) for name in names.split()}
+    """Of a row these fields and properties, separated by spaces."""
+    return {name: getattr(row, name) for name in names.split()}
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -104,14 +98,13 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _pair(row: Result) -> dict[str, Any]:
-    trainings = row.baseline_trainings, row.variant_trainings
     readings = {name: sides and dict(zip(SIDES, sides, strict=True)) for name, sides in row.gpu.items()}
     return {
         **fields_of(row, "tip pair scale variant device verdict speedup low high launches"),
         "memory": {"baseline": row.baseline_memory, "variant": row.variant_memory},
         "equal": row.equal or None,
         "mechanism": row.mechanism or None,
-        "trainings": {side: asdict(each) for side, each in zip(SIDES, trainings, strict=True) if each} or None,
+        "trainings": row.trainings and dict(zip(SIDES, map(asdict, row.trainings), strict=True)),
         **fields_of(row, "one_off_s break_even_steps reason_code reason remedy"),
         "gpu": {**readings, "l2_emptied": row.cold} if readings else None,
         "limit": {kind: asdict(share) for kind, share in row.limits.items()},

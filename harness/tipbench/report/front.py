@@ -20,9 +20,9 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.gain import Gain
 from tipbench.report.markdown import how
-from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, changes_next_to_nothing
+from tipbench.report.measure import Effect
+from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, are_tensors_all
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
 from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.report.ways import WayEffect
@@ -32,6 +32,9 @@ from tipbench.tip.wording import change, job_words, seconds
 
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
+
+_HEAP_WAY = "glibc-keeping"
+"""The way that sets on one side what most rows have on both."""
 
 _TABLE_ROWS = 15
 """Rows of the table."""
@@ -119,6 +122,7 @@ class Front:
         avoid: ways that cost.
         together: what tips bring together, a line each.
         impossible: by why they cannot be tried here, tips.
+        heap: what glibc's own setting that most rows have on both sides brings; empty if not known.
     """
 
     summary: str
@@ -134,6 +138,7 @@ class Front:
     avoid: tuple[TipLine, ...]
     together: tuple[str, ...]
     impossible: Group
+    heap: str
 
 
 def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]) -> Front:
@@ -173,6 +178,15 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
             for answer in made
             if answer.kind == IMPOSSIBLE
         ),
+        heap=next(
+            (
+                next(_gains(way.gains))
+                for answer in made
+                for way in answer.ways
+                if way.name == _HEAP_WAY and way.kind in ACTS
+            ),
+            "",
+        ),
     )
 
 
@@ -188,8 +202,8 @@ def _grade(answers: Sequence[Answer]) -> str:
 
 def is_sure_of(answer: Answer) -> bool:
     """Whether at least half of the jobs that it pays in are decided at 99.5 %."""
-    gains = [gain for gain in answer.gains if gain.state == "gain"]
-    return 2 * sum(gain.effect.is_sure for gain in gains) >= len(gains)
+    gains = [gain for gain in answer.gains if gain.state.word == "gain"]
+    return 2 * sum(gain.is_sure for gain in gains) >= len(gains)
 
 
 def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: Callable[[str], str]) -> Row:
@@ -199,7 +213,9 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     when = next((answer.when for answer in about if answer.when), "")
     first = about[0]
     title = f"not: {first.title}" if grade == COSTS else first.title
-    title += DEPRECATED if first.gains and first.gains[0].effect.row.about.status.startswith("deprecated") else ""
+    title += DEPRECATED if first.gains and first.gains[0].row.about.status.startswith("deprecated") else ""
+    leads = {("" if way.is_headline else way.name) for answer in about for way in answer.ways[:1]}
+    title += f": {lead}" if len(leads) == 1 and (lead := leads.pop()) else ""
     remarks = [f"not with: {answer.rival}" for answer in about if answer.rival]
     remarks += [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
@@ -208,20 +224,20 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
 
 def table_cell(answer: Answer) -> TableCell:
     """What the answer says in a cell of at most some 25 characters."""
-    gains = [gain for gain in answer.gains if gain.effect.mean is not None]
+    gains = [gain for gain in answer.gains if gain.mean is not None]
     if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or not gains:
         return TableCell(rest={IMPOSSIBLE: "", ALONE: "", UNCLEAR: "open"}.get(answer.kind, answer.answer))
-    rows = [gain.effect.row for gain in gains]
+    rows = [gain.row for gain in gains]
     if answer.claim == Claim.LEANER:
         return TableCell(rest=_time_of(rows))
     if answer.claim == Claim.SOONER and rows[0].one_off_sides:
         return TableCell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
     decided = ("gain",) if answer.kind in (USE, USE_IF) else ("gain", "loss")
-    gains = [gain for gain in gains if gain.state in decided] or gains
+    gains = [gain for gain in gains if gain.state.word in decided] or gains
     if is_sure_of(answer):
-        gains = [gain for gain in gains if gain.effect.is_sure] or gains
-    means = [gain.effect.mean for gain in gains if gain.effect.mean]
-    ratios = [gain.effect.ratio for gain in gains]
+        gains = [gain for gain in gains if gain.is_sure] or gains
+    means = [gain.mean for gain in gains if gain.mean]
+    ratios = [gain.ratio for gain in gains]
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
@@ -252,7 +268,7 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 def memory_cell(answers: Iterable[Answer]) -> TableCell:
     """How the memory of their jobs changes, from the least to the most."""
-    jobs = [(answer.claim, gain.effect.row) for answer in answers for gain in answer.gains]
+    jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains]
     changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
     changes = [of for of in changes if OF_THE_PROCESS in of[1]] or changes  # tensors are a part of it
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
@@ -260,12 +276,10 @@ def memory_cell(answers: Iterable[Answer]) -> TableCell:
 
 
 def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
-    """(ratio, words) of live tensors; of all processes where a model is compiled, or where next to nothing of them are
-    tensors that change, as of photos that are kept. None if neither is known, or if live tensors alone are, and are the
-    same: of an allocator that says nothing."""
+    """(ratio, words) of live tensors; of all processes where these do not tell it. None if neither is known, or if
+    live tensors alone are, and are the same: of an allocator that says nothing."""
     live, process = row.memory_sides, row.tree_sides
-    is_elsewhere = row.about.one_of == COMPILED_MODEL or not live or changes_next_to_nothing(row)
-    of_process = claim != Claim.LEANER and is_elsewhere
+    of_process = claim != Claim.LEANER and not are_tensors_all(row)
     sides, margin = (process, MEMORY_MARGIN) if of_process else (live, LIVE_MARGIN)
     if not sides or not all(sides):
         return None
@@ -299,7 +313,7 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     if answer.when:
         yield f"Only if {answer.when}."
     lead = answer.ways[0]
-    named = lead.gains[0].effect.row.variant if lead.value else lead.name or answer.title
+    named = lead.gains[0].row.variant if lead.value else lead.name or answer.title
     lines = _joined(list(_gains(answer.gains)))
     yield from (f"With {named}: {line}" if has_other_code else line for line in lines)
     if answer.against:
@@ -310,8 +324,8 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
     if lead.value and ": " in answer.alternatives:
-        yield f"{job_words(answer.gains[0].pair)} with other values: {answer.alternatives}."
-    others = [f"or {way.name or AS_WORDED}: {next(_gains(way.gains))}" for way in answer.others]
+        yield f"{job_words(answer.gains[0].row.pair)} with other values: {answer.alternatives}."
+    others = [f"or {way.name or AS_WORDED}: {'; '.join(_gains(way.gains))}" for way in answer.others]
     lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {_cost(way)}" for way in answer.harmful)])
     yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
 
@@ -327,8 +341,8 @@ def _tip_line(title: str, address: str, words: str, below: Sequence[str]) -> Tip
     return TipLine(title, address, line[0], tuple(_joined(line[1:])))
 
 
-def _gains(gains: Iterable[Gain]) -> Iterator[str]:
-    return (f"{job_words(gain.pair)} {gain.brought}" for gain in gains)
+def _gains(gains: Iterable[Effect]) -> Iterator[str]:
+    return (f"{job_words(gain.row.pair)} {gain.brought}" for gain in gains)
 
 
 def _little(answer: Answer) -> str:
@@ -337,7 +351,9 @@ def _little(answer: Answer) -> str:
 
 
 def _of_jobs(answer: Answer) -> str:
-    return "; ".join(_gains(answer.gains) if answer.kind == ALONE else [job_words(gain.pair) for gain in answer.gains])
+    return "; ".join(
+        _gains(answer.gains) if answer.kind == ALONE else [job_words(gain.row.pair) for gain in answer.gains]
+    )
 
 
 def _open(answer: Answer, address: str) -> TipLine:
@@ -352,7 +368,7 @@ def _to_avoid(answer: Answer, address: str) -> list[TipLine]:
 
 
 def _cost(way: WayEffect) -> str:
-    return next(_gains(gain for gain in way.gains if gain.state == "loss"))
+    return next(_gains(gain for gain in way.gains if gain.state.word == "loss"))
 
 
 def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:

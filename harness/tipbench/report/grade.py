@@ -86,10 +86,6 @@ class Grade:
             return any(difference.part == "hardware" for difference in self.differing)
         return self.grade == NOT or unknown.isdisjoint(PARTS if self.grade == SAME else ("hardware",))
 
-    @property
-    def shown(self) -> str:
-        return self.qualified(self.grade)
-
     def qualified(self, words: str) -> str:
         """The words, with what must be said of them where the grade may not stand."""
         return words if self.is_sure else f"{words}, as far as recorded"

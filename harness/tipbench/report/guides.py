@@ -21,17 +21,7 @@ def sentences(run: Run | None = None, items: Sequence[Item] = ITEMS) -> str:
     column."""
     by_name = _by_name(results(run)) if run else {}
     chapters = {
-        chapter: [
-            {
-                "item": item.id,
-                "says": sentence.says,
-                "tried": sentence.tried,
-                "untried": sentence.untried,
-                "results": _results(sentence, by_name),
-            }
-            for item in group
-            for sentence in item.sentence
-        ]
+        chapter: [(item.id, sentence, _results(sentence, by_name)) for item in group for sentence in item.sentence]
         for chapter, group in groupby(items, key=lambda item: item.source)
     }
     return markdown.render("guides.md.j2", chapters=chapters, has_results=bool(run))

@@ -24,7 +24,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
-from tipbench.report.markdown import TEMPLATES
+from tipbench.report.markdown import template_environment
 from tipbench.report.palette import PALETTE
 
 CLASSES = {
@@ -81,15 +81,13 @@ def render(
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode()
+    made = template_environment().overlay(finalize=None)  # what is inserted is HTML
+    made.filters = {**made.filters, "sha256": _sha256}
     return made
+
+
+def _sha256(text: object) -> str:
+    return base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode()
 
 
 def _colours(side: int) -> Markup:

@@ -1,4 +1,4 @@
-"""The machine of a run, in few words and in all its fields."""
+"""The machine of a run in few words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tipbench.machine.proc import DENIED, UNAVAILABLE
-from tipbench.report.grade import format_value
 from tipbench.tip.wording import plural, size
 
 
@@ -33,8 +32,3 @@ def versions(machine: Mapping[str, Any]) -> str:
     """`torch 2.15.0, Python 3.11.7`, as far as they are known."""
     named = {"torch": "torch", "python": "Python"}
     return ", ".join(f"{shown} {machine[name]}" for name, shown in named.items() if machine.get(name))
-
-
-def field_rows(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(field, value) of everything that is recorded of the machine."""
-    return [(name, format_value(name, recorded)) for name, recorded in machine.items()]

@@ -7,7 +7,6 @@ A float cannot be inserted without a filter that says its unit.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, wraps
@@ -168,18 +167,12 @@ def join(listed: Iterable[object], separator: str = ", ") -> Markup:
 
 def ratio(value: float | None, low: float | None = None, high: float | None = None) -> Markup:
     """`1.35x [1.33, 1.38]`; `about 1.35x` without an interval."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    return safe(wording.ratio(value, *(None if _is_missing(end) else end for end in (low, high))))
+    return NOTHING if value is None else safe(wording.ratio(value, low, high))
 
 
 def _number(show: Callable[..., str]) -> Callable[..., Markup]:
     @wraps(show)
     def filtered(*numbers: Any) -> Markup:
-        return NOTHING if any(map(_is_missing, numbers)) else safe(show(*numbers))
+        return NOTHING if None in numbers else safe(show(*numbers))
 
     return filtered
-
-
-def _is_missing(number: object) -> bool:
-    return number is None or (isinstance(number, float) and math.isnan(number))

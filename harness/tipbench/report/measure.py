@@ -1,4 +1,4 @@
-"""How each claim is judged, and what all sessions of a run say of each pair and way."""
+"""How each claim is judged, and what all sessions of a run say of each pair and way, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tipbench.report.result import MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
-from tipbench.report.trained import training_effect
+from tipbench.report.result import MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
+from tipbench.report.trained import score_text, step_ratio_text, steps_text, training_effect
 from tipbench.tip.pair import Claim
+from tipbench.tip.reason import reasons_text
+from tipbench.tip.wording import change, ratio, seconds, size, value
+from tipbench.verdict.launches import SHORTAGE
 from tipbench.verdict.pooling import LEAST_PROBABILITY, TIMES, Spread, State, pool_runs, state
 from tipbench.verdict.rules import BOUND, MARGIN
 from tipbench.verdict.statistics import Mean
 from tipbench.verdict.trainings import better_score, product
+
+UNDECIDED = "undecided, "
 
 CERTAIN = 0.995
 """Probability of a gain from which on it is called sure; from `LEAST_PROBABILITY` on it is likely."""
@@ -79,6 +84,40 @@ class Effect:
         if self.state.word == "within" and self.state.bound <= math.expm1(BOUND):
             return False
         return self.mean is None or self.mean.above(-self.measure.margin) < LEAST_PROBABILITY
+
+    @property
+    def words(self) -> str:
+        """What it brings, after `Pair`, or after `Pair (variant)` of another variant than the one called optimized."""
+        way = "" if self.row.variant == "optimized" else f" ({self.row.variant})"
+        return f"{self.row.pair}{way} {self.brought}"
+
+    @cached_property
+    def brought(self) -> str:
+        """What it brings, in words by what the tip claims."""
+        row, mean = self.row, self.mean
+        counted = training_effect(row) if row.about.claim == Claim.SOONER_AT_TARGET else None
+        if self.measure is not TIME and (counted is None or not counted.both_reach):
+            return _readings(row, mean) if self.means else "not measured yet"
+        if mean is None:
+            busy = [reason for reason in row.reasons if reason.code == SHORTAGE]
+            return f"no number yet: {reasons_text(busy)}" if busy else "not measured yet"
+        low, middle, high = (math.exp(end) for end in (mean.interval()[0], mean.mean, mean.interval()[1]))
+        more = f" in time to the target ({steps_text(counted)})" if counted else ""
+        return f"{UNDECIDED * (self.state.word == 'open')}{ratio(middle, low, high)}{more}"
+
+
+def _readings(result: Result, mean: Mean | None) -> str:
+    """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
+    sides, counted = result.memory_sides, training_effect(result)
+    if result.about.claim == Claim.LEANER and sides:
+        return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
+    if result.about.claim == Claim.SOONER and result.one_off_sides is not None:
+        return "once {} -> {}".format(*map(seconds, result.one_off_sides))
+    if counted is not None and result.about.claim == Claim.BETTER:
+        return score_text(counted)
+    if counted is not None:
+        return step_ratio_text(counted, mean if result.about.claim == Claim.FEWER_STEPS else None)
+    return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
 
 
 def effects(rows: Sequence[Result]) -> dict[Key, Effect]:
@@ -155,7 +194,7 @@ MEASURES: Mapping[str, Measure] = {
 }
 
 
-def claim_of(results: Sequence[Result]) -> str:
+def claim_of(result: Result) -> str:
     """Time, if an older version promised something else."""
-    claim = results[0].about.claim
+    claim = result.about.claim
     return claim if claim in MEASURES else str(Claim.FASTER)

@@ -14,8 +14,8 @@ class ReportError(UserError):
     """A report cannot be written; the message names the file."""
 
 
-def write_file(path: Path, content: bytes, option: str = "--out") -> None:
-    """Write a file whole or not at all, its folders made. Raises ReportError, which names the option for the folder."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, its folders made. Raises ReportError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}-{os.getpid()}")
@@ -30,7 +30,7 @@ def write_file(path: Path, content: bytes, option: str = "--out") -> None:
             raise
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ReportError(f"cannot write {path}: {why}; name another folder with {option}") from error
+        raise ReportError(f"cannot write {path}: {why}; name another folder with --out") from error
 
 
 def print_bytes(content: bytes) -> None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
 
@@ -22,15 +23,16 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
-from tipbench.report.answer import answers, combined_gains
+from tipbench.report.answer import Answer, answers, combined_gains
 from tipbench.report.evidence import evidence_lines, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
 from tipbench.report.front import front
+from tipbench.report.grade import format_value
 from tipbench.report.html import ANCHORS
-from tipbench.report.machine_words import field_rows, machine_words, versions
+from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.result import MEMORY_KINDS, Result
-from tipbench.report.results import counts
+from tipbench.report.results import counts, results
 from tipbench.tip.pair import CONTROL, TOGETHER
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST, MARGIN
@@ -42,20 +44,6 @@ _VERDICTS = ("faster", "slower", "no difference", AT_MOST, "inconclusive", "skip
 
 PEAKS = {**MEMORY_KINDS, "resident_peak": "resident", "tree": "all processes"}
 """By kind of memory, its name."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the pages of a run name each other.
-
-    Attributes:
-        below: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
-            that titles are no links, figures are put in words and code is left out.
-        home: the address of the first page on pages of evidence; empty for none.
-    """
-
-    below: str | None = None
-    home: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,13 +63,11 @@ class Pages:
     drawings: Sequence[Drawing]
 
 
-def pages(
-    run: Run,
-    rows: Sequence[Result],
-    notices: Sequence[Notice],
-    layout: Layout,
-) -> Pages:
-    """rows: the run's results."""
+def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: str = "") -> Pages:
+    """folder: what addresses of evidence and of figures begin with on the first page; None where pages are printed, so
+    that titles are no links and figures are put in words. home: the address of the first page on pages of evidence;
+    empty for none."""
+    rows = results(run)
     tips: dict[str, list[Result]] = {}
     for result in rows:
         tips.setdefault(result.tip, []).append(result)
@@ -91,7 +77,7 @@ def pages(
     jobs, curves = whole_jobs.drawing(whole_jobs.bars(made)), sweeps.drawings(rows)
 
     def address(name: str) -> str:
-        return "" if layout.below is None else f"{layout.below}{name}.md"
+        return "" if folder is None else f"{folder}{name}.md"
 
     of_run = _run(run)
     title = plain(f"What to change in PyTorch code on {machine_words(run.machine)}")
@@ -102,29 +88,31 @@ def pages(
         front=front(made, combined_gains(rows), lambda tip: address(names[tip])),
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
-        folder=layout.below,
+        folder=folder,
         together=address(names[TOGETHER]) if TOGETHER in names else "",
         figures=jobs,
         whole_run=address(WHOLE_RUN),
     )
-    shared: dict[str, Any] = {"home": layout.home, "folder": None if layout.below is None else "", "run": of_run}
+    shared: dict[str, Any] = {"home": home, "folder": None if folder is None else "", "run": of_run}
     below = {
         names[tip]: markdown.render(
             "tip.md.j2",
             **shared,
-            **_tip(run, rows, [answer.kind for answer in made if answer.tip == tip]),
-            answers=[answer for answer in made if answer.tip == tip],
+            **_tip(run, rows, [answer for answer in made if answer.tip == tip]),
             figures=curves.get(tip, ()),
         )
         for tip, rows in tips.items()
     }
+    verdicts = Counter(row.verdict for row in rows)
     below[WHOLE_RUN] = markdown.render(
         "whole_run.md.j2",
         **shared,
-        **_whole_run(rows, controls),
+        comparisons=len(rows),
+        verdicts=[f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict]],
+        controls=[_cells(control) for control in controls],
         jobs=job_profiles(rows),
         results=[
-            {**_cells(row), "tip": tip, "address": "" if layout.below is None else f"{names[tip]}.md"}
+            {**_cells(row), "tip": tip, "address": "" if folder is None else f"{names[tip]}.md"}
             for tip, rows in tips.items()
             for row in rows
         ],
@@ -155,7 +143,7 @@ def _run(run: Run) -> dict[str, Any]:
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),
         "controls": list(run.controls.items()),
         "controls_heap": controls_heap(run.controls, str(run.machine.get("libc"))),
-        "fields": field_rows(run.machine),
+        "fields": [(name, format_value(name, recorded)) for name, recorded in run.machine.items()],
         "counts": counts(run),
     }
 
@@ -195,25 +183,19 @@ def noise(controls: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def job_profiles(results: Sequence[Result]) -> list[dict[str, Any]]:
+def job_profiles(rows: Sequence[Result]) -> list[dict[str, Any]]:
     """How large each job is and where its time goes, one a job, device and sizes; pairs: names of those about it."""
-    first: dict[tuple[str, str], Result] = {}
-    for result in results:
-        if result.job:
-            first.setdefault((result.pair_name, result.device), result)
-    jobs = {place: (result.job, result.device, result.sizes) for place, result in first.items()}
-    pairs: dict[tuple[str, str, str], list[str]] = {}
-    for name, device in jobs:
-        pairs.setdefault(jobs[name, device], []).append(name)
-    profiles: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for place, result in first.items():
-        if result.job_profile:
-            job = jobs[place]
-            sizes = value(json.loads(result.sizes))
-            profiles.setdefault(
-                job, {**_profile(result.job_profile), "name": job[0], "sizes": sizes, "pairs": pairs[job]}
-            )
-    return list(profiles.values())
+    pairs: dict[tuple[str, str, str], dict[str, None]] = {}
+    profiles: dict[tuple[str, str, str], Mapping[str, float]] = {}
+    for row in filter(attrgetter("job"), rows):
+        job = row.job, row.device, row.sizes
+        pairs.setdefault(job, {})[row.pair_name] = None
+        if row.job_profile:
+            profiles.setdefault(job, row.job_profile)
+    return [
+        {**_profile(profile), "name": job[0], "sizes": value(json.loads(job[2])), "pairs": list(pairs[job])}
+        for job, profile in profiles.items()
+    ]
 
 
 COUNTS, NOT_COUNTED = ("parameters", "flops", "bytes"), "not counted"
@@ -236,16 +218,18 @@ def _profile(card: Mapping[str, float]) -> dict[str, Any]:
 # ---- the pages of evidence ----
 
 
-def _tip(run: Run, rows: Sequence[Result], kinds: Collection[str]) -> dict[str, Any]:
-    pairs = {row.pair_name: row for row in rows}
+def _tip(run: Run, rows: Sequence[Result], made: Sequence[Answer]) -> dict[str, Any]:
+    names = dict.fromkeys(shlex.quote(row.pair_name) for row in rows)  # people paste what is in a file into a shell
+    bare = " --bare" * bool(run.options.get("bare"))
     return {
+        "answers": made,
         "title": rows[0].about.title,
         "rows": [_cells(row) for row in rows],
         "is_planted": any(row.truth is not None for row in rows),
         "memory": [peak for row in rows for peak in _peaks(row)],
-        "facts": evidence_lines(rows, kinds),
+        "facts": evidence_lines(rows, [answer.kind for answer in made]),
         "files": list(dict.fromkeys(PurePath(row.file).name for row in rows)),
-        "commands": [_command(run, name) for name in pairs],
+        "commands": [f"tipbench run {name}{bare}" for name in names],
     }
 
 
@@ -288,38 +272,15 @@ def _one_off(row: Result) -> str | None:
     cost = f"{'+' * (row.one_off_s >= 0)}{seconds(row.one_off_s)}"
     if row.break_even_steps is None:
         return cost
-    return (
-        f"{cost}, pays after {plural(row.break_even_steps, 'step')}"
-        if row.break_even_steps
-        else f"{cost}, pays at once"
-    )
+    pays = f"after {plural(row.break_even_steps, 'step')}" if row.break_even_steps else "at once"
+    return f"{cost}, pays {pays}"
 
 
-def _peaks(row: Result) -> list[dict[str, Any]]:
-    """Peaks of memory on both sides: the one that a tip is judged by, then what the operating system reported."""
+def _peaks(row: Result) -> list[tuple[str, str, str, int, int]]:
+    """Peaks of memory on both sides, with the names of pair, variant and kind: the one that a tip is judged by, then
+    what the operating system reported."""
     return [
-        {
-            "pair": row.pair,
-            "variant": row.variant,
-            "kind": PEAKS[kind],
-            "before": row.baseline_memory[kind],
-            "after": row.variant_memory[kind],
-        }
+        (row.pair, row.variant, PEAKS[kind], row.baseline_memory[kind], row.variant_memory[kind])
         for kind in dict.fromkeys(filter(None, (row.memory_kind, "resident_peak", "tree")))
         if kind in row.baseline_memory and kind in row.variant_memory
     ]
-
-
-def _command(run: Run, name: str) -> str:
-    """What measures the pair again; of a file that cannot be imported, all of it. A name from a file is quoted: people
-    paste this into a shell."""
-    return f"tipbench run {shlex.quote(name)}{' --bare' * bool(run.options.get('bare'))}"
-
-
-def _whole_run(results: Sequence[Result], controls: Sequence[Result]) -> dict[str, Any]:
-    verdicts = Counter(result.verdict for result in results)
-    return {
-        "comparisons": len(results),
-        "verdicts": [f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict]],
-        "controls": [_cells(control) for control in controls],
-    }

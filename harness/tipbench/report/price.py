@@ -20,18 +20,18 @@ LIVE_MARGIN = 0.01
 
 NOT_MEASURED, NONE_MEASURED = "not measured", "none measured"
 
-COMPILED_MODEL = "compiled model"
-"""What tips that compile a model change. Weights that are compiled into a program are no tensors: 8 bits seemed to save
-96 % of a model."""
+IN_WORKERS, COMPILED_MODEL = "workers", "compiled model"
+"""What only one tip can do: load data in other processes, whose memory is not this process's, or compile a model.
+Weights that are compiled into a program are no tensors: 8 bits seemed to save 96 % of a model."""
 
 
 def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     """jobs: the results of one way in its whole jobs. trainings: results whose whole trainings are of the same tip."""
     parts = [*_time(jobs), *_memory(jobs), *_once(jobs)]
     parts += dict.fromkeys(
-        f"{price_in_score(counted)}{'' if result in jobs else f' in {result.pair}'}"
+        f"{words}{'' if result in jobs else f' in {result.pair}'}"
         for result in trainings
-        if (counted := training_effect(result)) and price_in_score(counted)
+        if (counted := training_effect(result)) and (words := price_in_score(counted))
     )
     status = jobs[0].about.status
     parts += [status] if status not in ("", "current") and not status.startswith(DEFAULT_NOW) else []
@@ -51,33 +51,39 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
     if jobs[0].about.claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         return []
-    slower = [job for job in jobs if job.verdict == "slower" and job.speedup and job.is_timed]
+    slower = [(job.pair, job.speedup) for job in jobs if job.verdict == "slower" and job.speedup]
     if slower:
-        times = [
-            f"{1 / (job.speedup or 1):.2f}x the time{f' in {job.pair}' if len(jobs) > 1 else ''}" for job in slower
-        ]
+        times = [f"{1 / speedup:.2f}x the time{f' in {pair}' if len(jobs) > 1 else ''}" for pair, speedup in slower]
         undecided = [job.pair for job in jobs if job.verdict == "inconclusive"]
         return [", ".join([*times, *([f"undecided in {', '.join(undecided)}"] if undecided else [])])]
-    lows = [(job.log_low, job) for job in jobs if job.log_low is not None]
-    low, job = min(lows, key=lambda pair: pair[0], default=(0.0, None))
-    if job is None:
+    timed = [(job.low, job.speedup, job.high) for job in jobs if job.low and job.speedup and job.high]
+    if not timed:
         return ["time not measured"]
-    if job.speedup and job.low and job.high and math.log(job.high) < -MARGIN:  # by too few launches for a verdict
-        return [f"{ratio(1 / job.speedup, 1 / job.high, 1 / job.low)} the time"]
-    return [f"time of a step undecided: {ratio(job.speedup or 1.0, job.low, job.high)}"] if low < -MARGIN else []
+    low, speedup, high = min(timed)
+    if math.log(high) < -MARGIN:  # by too few launches for a verdict
+        return [f"{ratio(1 / speedup, 1 / high, 1 / low)} the time"]
+    return [f"time of a step undecided: {ratio(speedup, low, high)}"] if math.log(low) < -MARGIN else []
 
 
 def _memory(jobs: Sequence[Result]) -> list[str]:
-    of_tensors = [job for job in jobs if job.about.one_of != COMPILED_MODEL and not changes_next_to_nothing(job)]
-    live = [sides for job in of_tensors if (sides := job.memory_sides) and all(sides)]
+    live = [sides for job in jobs if are_tensors_all(job) and (sides := job.memory_sides)]
     trees = [sides for job in jobs if (sides := job.tree_sides)]
-    return more_memory(live if jobs[0].about.claim != Claim.LEANER else [], trees)
+    hidden = ["memory of the workers not measured"] if jobs[0].about.one_of == IN_WORKERS and not trees else []
+    return more_memory(live if jobs[0].about.claim != Claim.LEANER else [], trees) + hidden
 
 
-def changes_next_to_nothing(job: Result) -> bool:
-    """Whether live tensors change by less than the process can show: half of 1.6 MiB is nothing."""
-    live, process = job.memory_sides, job.tree_sides
-    return bool(live and process and abs(live[1] - live[0]) < LIVE_MARGIN * process[0])
+def are_tensors_all(job: Result) -> bool:
+    """Whether live tensors tell what the processes need: not where workers hold more, nor where compiled-in weights
+    seem saved, nor where they change by less than a process can show, as half of 1.6 MiB is nothing."""
+    live, process, one_of = job.memory_sides, job.tree_sides, job.about.one_of
+    if (
+        not live
+        or not all(live)
+        or one_of == IN_WORKERS
+        or (one_of == COMPILED_MODEL and (process or live[1] < live[0]))
+    ):
+        return False
+    return not process or abs(live[1] - live[0]) >= LIVE_MARGIN * process[0]
 
 
 def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:

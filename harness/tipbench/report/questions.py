@@ -21,6 +21,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
+from tipbench.report.price import COMPILED_MODEL, are_tensors_all
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
 
@@ -65,6 +66,9 @@ class TipLine:
 MOST = 3
 """Tips that bring something in one job: fewer are not worth a line of it, and no more are named in it."""
 
+LEANER = 0.1
+"""Share of live tensors that a change must save to be named among those that save memory and are about time."""
+
 SHORT = 156
 """Most characters of a question and its answer in one line."""
 
@@ -81,17 +85,19 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             unknown[question] = possible
         else:
             vain.append(f"{question} {why_impossible(impossible[tips[0]])}")
-    if most := tuple(_most(made)):
+    if most := tuple(_most(made))[:2]:
         yield TipLine("What brings most in a kind of job, each alone? (sizes and baselines differ)", "", "", most)
-    altering = {answer.tip: off for answer in made if answer.kind in ACTS and (off := _off(answer))}
+    altering = {answer.tip: off for answer in made if answer.kind in (*ACTS, DO_NOT) and (off := _off(answer))}
     if altering:
-        yield _line("Which changes alter outputs, and how much?", "", [f"{tip} {off}" for tip, off in altering.items()])
+        question = "Which changes alter outputs, by how much of the largest?"
+        yield _line(question, "", [f"{tip} {off}" for tip, off in altering.items()])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
+    besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
     if savers:
         yield _line(
             "What saves memory of live tensors, and at what price? (each in a job of its own)",
             address(savers[0].tip),
-            list(map(_saved, savers)),
+            [*map(_saved, savers), *([f"and faster besides: {', '.join(besides.values())}"] if besides else [])],
         )
     if vain:
         yield TipLine("", "", ". ".join(vain))
@@ -111,12 +117,14 @@ def _most(made: Sequence[Answer]) -> Iterator[str]:
     for answer in made:
         if answer.kind in (USE, USE_IF) and answer.claim == Claim.FASTER and answer.workload != SEVERAL:
             for gain in answer.gains:
-                if gain.state == "gain":
-                    alike = jobs.setdefault(job_words(gain.pair), {}).setdefault(answer.one_of or answer.tip, [])
-                    alike.append((gain.effect.ratio, answer.tip))
+                if gain.state.word == "gain":
+                    alike = jobs.setdefault(job_words(gain.row.pair), {}).setdefault(answer.one_of or answer.tip, [])
+                    is_compiled = answer.one_of == COMPILED_MODEL and not answer.against.startswith("eager mode")
+                    over = f" (over {answer.against})" if is_compiled and answer.against else ""
+                    alike.append((gain.ratio, f"{answer.tip}{over}"))
     for job, groups in jobs.items():
         best = sorted((sorted(alike, reverse=True) for alike in groups.values()), reverse=True)
-        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike[:MOST]) for alike in best[:MOST])
+        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike[:2]) for alike in best[:MOST])
         if len(best) >= MOST:
             yield f"{job}: {words}"
 
@@ -133,20 +141,21 @@ def _brief(answer: Answer) -> str:
     if answer.kind == UNCLEAR:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
-        return f"{answer.answer} in {where}"
+        jobs = [job_words(gain.row.pair) for gain in answer.gains]
+        return f"{answer.answer} in {' and '.join(jobs) if 0 < len(jobs) < MOST else where}"
     lead, first = answer.ways[0], answer.gains[0]  # which gains if any does
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
     against = f", against {answer.against}" if answer.against else ""
     name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
     others = f" ({answer.alternatives})" if answer.alternatives else ""
-    return f"{name}{first.brought} in {job_words(first.pair)}{others}{more}{against}"
+    return f"{name}{first.brought} in {job_words(first.row.pair)}{others}{more}{against}"
 
 
 def _off(answer: Answer) -> str:
     """By how much a change alters results, at most; empty if by no more than rounding, or than the baseline is off."""
     errors = []
-    for equal in (gain.effect.row.equal for gain in answer.gains):
+    for equal in (gain.row.equal for gain in answer.gains):
         error = equal.get("error" if equal.get("method") == Equal.LOSSY else "worst")
         of_baseline = equal.get("baseline_error", 0.0)
         if isinstance(error, float) and isinstance(of_baseline, float) and error > max(ROUNDED, 2 * of_baseline):
@@ -154,9 +163,16 @@ def _off(answer: Answer) -> str:
     return percent(max(errors)) if errors else ""
 
 
+def _leaner(answer: Answer) -> str:
+    """`sdpa -39 %`: how much of live tensors a change that pays in time saves at most; empty if little."""
+    rows = [gain.row for gain in answer.gains if answer.kind in (USE, USE_IF) and are_tensors_all(gain.row)]
+    sides = min((row.memory_sides or (1, 1) for row in rows), key=lambda pair: pair[1] / pair[0], default=(1, 1))
+    return f"{answer.tip} {change(*sides)}" if sides[1] < (1 - LEANER) * sides[0] else ""
+
+
 def _saved(answer: Answer) -> str:
     jobs = []
-    for row in (gain.effect.row for gain in answer.gains if gain.state == "gain"):
+    for row in (gain.row for gain in answer.gains if gain.state.word == "gain"):
         time = f" for {1 / row.speedup:.2f}x the time" if row.speedup and row.speedup < 0.99 else ""
         jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
     return f"{answer.tip}: {', '.join(jobs)}"

@@ -95,7 +95,7 @@ class Result:
         break_even_steps: steps after which a faster variant has saved what it needs once; 0: at once.
         mechanism: what was counted and on both sides, as `VariantRecord.mechanism` has it.
         equal: how equal work was checked, as `VariantRecord.equal` has it.
-        baseline_trainings, variant_trainings: whole trainings, from the table that its tip names as evidence.
+        trainings: of the baseline and the variant, from the table that its tip names as evidence.
         gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
         limits: by kind of work (LIMIT_PAIRS), how near both sides come to what the machine reaches.
         sessions: by session that timed it, what `mean` is of all; () where it was one.
@@ -142,8 +142,7 @@ class Result:
     break_even_steps: int | None = None
     mechanism: Mapping[str, Any] = field(default_factory=dict)
     equal: Mapping[str, Any] = field(default_factory=dict)
-    baseline_trainings: Trainings | None = None
-    variant_trainings: Trainings | None = None
+    trainings: tuple[Trainings, Trainings] | None = None
     gpu: Mapping[str, Sides | None] = field(default_factory=dict)
     limits: Mapping[str, Share] = field(default_factory=dict)
     sessions: tuple[Mean, ...] = ()
@@ -165,11 +164,6 @@ class Result:
     def pair_name(self) -> str:
         """As `Run.planned` has it."""
         return f"{self.tip}.{self.pair}" if self.pair else self.tip
-
-    @property
-    def job_and_way(self) -> str:
-        """`Pair`, or `Pair (variant)` of another variant than the one called optimized."""
-        return self.pair if self.variant == "optimized" else f"{self.pair} ({self.variant})"
 
     @property
     def is_identical(self) -> bool:
@@ -197,11 +191,6 @@ class Result:
         return self.speedup is not None
 
     @property
-    def log_low(self) -> float | None:
-        """ln of the interval's lower end."""
-        return math.log(self.low) if self.low else None
-
-    @property
     def log_high(self) -> float | None:
         """ln of the interval's upper end."""
         return math.log(self.high) if self.high else None
@@ -221,12 +210,6 @@ class Result:
     def one_off_sides(self) -> Sides | None:
         sides = self.baseline_one_off_s, self.variant_one_off_s
         return None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
-
-    @property
-    def trainings(self) -> tuple[Trainings, Trainings] | None:
-        """Of the baseline and the variant; None if none were counted."""
-        before, after = self.baseline_trainings, self.variant_trainings
-        return None if before is None or after is None else (before, after)
 
     @cached_property
     def memory_kind(self) -> str:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tipbench.records.fields import LARGEST, StoredTip, convert
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
@@ -45,20 +44,12 @@ def results(run: Run) -> list[Result]:
     """All rows of a run in the order in which its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    judgements = [judged for record in records for judged in judge(record, rules.RULES, run.cores)]
-    of_run = {
-        "run_id": run.id,
-        "started": run.started,
-        "suite": run.suite,
-        "commit": run.commit,
-        "machine": folder_name(run.machine),
-    }
-    sessions = {id(record): _sessions(record, run.cores) for record in records}
-    rows = [_result(judgement, of_run, run.folder, sessions[id(judgement.record)]) for judgement in judgements]
-    rates = _rates(rows, judgements)
+    rates = _rates(records)
     return [
-        replace(row, limits=limits) if (limits := _limits(row, judgement.record, rates)) else row
-        for row, judgement in zip(rows, judgements, strict=True)
+        _result(judgement, run, sessions, rates)
+        for record in records
+        for sessions in [_sessions(record, run.cores)]
+        for judgement in judge(record, rules.RULES, run.cores)
     ]
 
 
@@ -83,16 +74,23 @@ def _sessions(record: Record, cores: int) -> dict[str, tuple[Mean, ...]]:
 
 
 def _result(
-    judgement: Judgement, of_run: Mapping[str, Any], folder: str, sessions: Mapping[str, tuple[Mean, ...]]
+    judgement: Judgement,
+    run: Run,
+    sessions: Mapping[str, tuple[Mean, ...]],
+    rates: Mapping[tuple[str, str], float],
 ) -> Result:
     record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, _baseline(record)
+    work = json.dumps([info.code, info.sizes, info.flush_l2], sort_keys=True)
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
-    trainings = _trainings(info, folder) if variant.outcome == "measured" else {}
     return Result(
-        **of_run,
+        run_id=run.id,
+        started=run.started,
+        suite=run.suite,
+        commit=run.commit,
+        machine=folder_name(run.machine),
         tip=info.tip["id"],
         about=convert(info.tip, StoredTip),
         pair=info.pair,
@@ -107,13 +105,13 @@ def _result(
         line=info.line,
         code=info.code,
         cold=info.flush_l2,
-        work=_digest(info.code, info.sizes, info.flush_l2),
+        work=hashlib.sha256(work.encode()).hexdigest()[:16],
         verdict=judgement.verdict,
         speedup=judgement.speedup,
         low=judgement.low,
         high=judgement.high,
-        launches=judgement.launches,
-        effects=tuple(judgement.effects),
+        launches=len(judgement.effects),
+        effects=judgement.effects,
         error=judgement.mean.error if judgement.mean and not judgement.is_of_clock else None,
         freedom=judgement.mean.freedom if judgement.mean else None,
         quarantined=judgement.quarantined,
@@ -127,9 +125,9 @@ def _result(
         mechanism=variant.mechanism,
         equal=variant.equal,
         sessions=sessions.get(judgement.variant, ()),
-        baseline_trainings=trainings.get("baseline"),
-        variant_trainings=trainings.get(judgement.variant),
+        trainings=_trainings(info, judgement.variant, run.folder) if variant.outcome == "measured" else None,
         gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
+        limits=_limits(judgement, step_s, rates),
         job_profile=record.launches[0].card if record.launches else {},
         reasons=judgement.reasons,
         reason=reasons_text(judgement.reasons),
@@ -141,18 +139,20 @@ def _baseline(record: Record) -> VariantRecord:
     return record.variants.get("baseline", VariantRecord(record.outcome))
 
 
-def _trainings(info: PairInfo, folder: str) -> Mapping[str, Trainings]:
-    """Of the pair's variants, from the table that its tip names; runs until November 2026 name none. {} where there is
+def _trainings(info: PairInfo, variant: str, folder: str) -> tuple[Trainings, Trainings] | None:
+    """Of both sides, from the table that the pair's tip names; runs until November 2026 name none. None where there is
     none, as of pairs that lie elsewhere now, and where the pair had other code: its steps are other ones. folder: of
     the run's pairs; empty for the guides' own."""
     root = Path(folder) if folder else BENCHMARKS
     file = root.parent / info.file
     try:
-        of_file = read_trainings(file.with_name(info.tip.get("evidence", f"{file.stem}.toml")))
+        counted = read_trainings(file.with_name(info.tip.get("evidence", f"{file.stem}.toml"))).get(info.pair, {})
     except (OSError, ValueError):
-        return {}
-    is_of_this_code = not info.code or info.code == sides(file_text(file), info.pair)
-    return of_file.get(info.pair, {}) if is_of_this_code else {}
+        return None
+    is_of_other_code = info.code and info.code != sides(file_text(file), info.pair)
+    if is_of_other_code or not {"baseline", variant} <= counted.keys():
+        return None
+    return counted["baseline"], counted[variant]
 
 
 def _step_s(record: Record) -> float | None:
@@ -185,30 +185,24 @@ def _gpu(judgement: Judgement) -> dict[str, Sides | None]:
     return {**readings, JOULES: (joules[0], joules[1]) if len(joules) == 2 else None}
 
 
-def _rates(rows: Sequence[Result], judgements: Sequence[Judgement]) -> dict[tuple[str, str], float]:
+def _rates(records: Sequence[Record]) -> dict[tuple[str, str], float]:
     """By kind of work and device, how much of it a second brings at most, by the controls that this run measured."""
     return {
-        (kind, row.device): _work(judgement.record)[kind] / row.step_s
-        for row, judgement in zip(rows, judgements, strict=True)
+        (kind, record.info.device): work / step_s
+        for record in records
         for kind, pair in LIMIT_PAIRS.items()
-        if row.tip == CONTROL and row.pair == pair and row.step_s and _work(judgement.record).get(kind)
+        if record.name == f"{CONTROL}.{pair}" and record.outcome == "measured"
+        if (step_s := _step_s(record)) and (work := _baseline(record).work.get(kind))
     }
 
 
-def _limits(row: Result, record: Record, rates: Mapping[tuple[str, str], float]) -> dict[str, Share]:
-    before_s, after_s = row.step_s, row.variant_step_s
-    if not before_s or not after_s:
+def _limits(judgement: Judgement, step_s: float | None, rates: Mapping[tuple[str, str], float]) -> dict[str, Share]:
+    if not step_s or not judgement.speedup:
         return {}
+    after_s = step_s / judgement.speedup
     return {
-        kind: Share(work / before_s / rate, work / after_s / rate, rate)
+        kind: Share(work / step_s / rate, work / after_s / rate, rate)
         for kind in LIMIT_PAIRS
-        if (rate := rates.get((kind, row.device))) and (work := _work(record).get(kind))
+        if (rate := rates.get((kind, judgement.record.info.device)))
+        if (work := _baseline(judgement.record).work.get(kind))
     }
-
-
-def _work(record: Record) -> Mapping[str, int]:
-    return _baseline(record).work
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

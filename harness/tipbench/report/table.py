@@ -1,4 +1,4 @@
-"""Results as a pandas table: `tipbench.load(*files)`, for notebooks, and what the CSV is made of.
+"""Results as a pandas table: `tipbench.load(*files)`, for notebooks.
 
 One row a run, pair, variant and device. COLUMNS documents each column; columns are only ever added.
 """
@@ -34,18 +34,13 @@ class Column(NamedTuple):
         name: of the column.
         dtype: of pandas.
         meaning: what the column holds, with its unit.
-        of: its value in a row.
+        of: its value in a row; if None, the field of `Result` that has its name.
     """
 
     name: str
     dtype: str
     meaning: str
-    of: Callable[[Result], Any]
-
-
-def _column(name: str, dtype: str, meaning: str, of: Callable[[Result], Any] | None = None) -> Column:
-    """of: the value in a row; if None, the field of `Result` that has the column's name."""
-    return Column(name, dtype, meaning, attrgetter(name) if of is None else of)
+    of: Callable[[Result], Any] | None = None
 
 
 def _of_tip(name: str, meaning: str) -> Column:
@@ -71,12 +66,6 @@ def _reading(side: int, name: str, result: Result) -> float | None:
     return sides[side] if sides else None
 
 
-def _trained(of: Callable[[TrainingEffect], Any], result: Result) -> Any:
-    """A property of what whole trainings came to; None in rows without any."""
-    trainings = training_effect(result)
-    return None if trainings is None else of(trainings)
-
-
 def _fewer_steps(at: int, trainings: TrainingEffect) -> float | None:
     """The ratio at the lower end of its interval (0), in its middle (1) or at the upper end (2)."""
     if not trainings.both_reach:
@@ -86,7 +75,13 @@ def _fewer_steps(at: int, trainings: TrainingEffect) -> float | None:
 
 
 def _of_trainings(name: str, dtype: str, meaning: str, of: Callable[[TrainingEffect], Any]) -> Column:
-    return Column(name, dtype, meaning, partial(_trained, of))
+    """of: a property of what whole trainings came to; None in rows without any."""
+
+    def value_of(result: Result) -> Any:
+        trainings = training_effect(result)
+        return None if trainings is None else of(trainings)
+
+    return Column(name, dtype, meaning, value_of)
 
 
 def _trainings_of_side(side: str) -> list[Column]:
@@ -101,61 +96,61 @@ def _trainings_of_side(side: str) -> list[Column]:
 
 
 _COLUMNS = (
-    _column("run", TEXT, "id of the run", attrgetter("run_id")),
-    _column("started", TEXT, "when the run began, ISO 8601 in UTC"),
-    _column("suite", TEXT, "version of the suite"),
-    _column("commit", TEXT, "git commit of the suite, with -dirty for uncommitted changes"),
-    _column("machine", TEXT, "readable name of the hardware"),
-    _column("tip", TEXT, "id of the tip"),
+    Column("run", TEXT, "id of the run", attrgetter("run_id")),
+    Column("started", TEXT, "when the run began, ISO 8601 in UTC"),
+    Column("suite", TEXT, "version of the suite"),
+    Column("commit", TEXT, "git commit of the suite, with -dirty for uncommitted changes"),
+    Column("machine", TEXT, "readable name of the hardware"),
+    Column("tip", TEXT, "id of the tip"),
     _of_tip("title", "the tip in words"),
     _of_tip("claim", "what the guide promises"),
-    _column("guide", TEXT, "the guides' items that give the advice", lambda row: ", ".join(map(str, row.about.guide))),
+    Column("guide", TEXT, "the guides' items that give the advice", lambda row: ", ".join(map(str, row.about.guide))),
     _of_tip("published", "the guide's own figures, with their source"),
     _of_tip("note", "what the guides get wrong"),
     _of_tip("status", "current, or what became of the advice since"),
     _of_tip("do", "what to write to follow the tip"),
     _of_tip("when", "the condition under which the gain is a reader's own"),
     _of_tip("against", "what the baseline is, if not the job as it is in one process"),
-    _column("pair", TEXT, "name of the pair"),
-    _column("scale", TEXT, "micro: an operation alone; macro: a whole job"),
-    _column("variant", TEXT, "name of the variant"),
-    _column("is_headline", FLAG, "whether the guide words the tip so"),
-    _column("device", TEXT, "cpu or cuda"),
-    _column("task", TEXT, "what a whole job does: training, inference, or processes for several at once"),
-    _column("job", TEXT, "name of a whole job; pairs of equal job and sizes do the same work"),
-    _column("sizes", TEXT, "sizes of the work, as JSON"),
-    _column("file", TEXT, "where the pair is written"),
-    _column("line", COUNT, "at which line"),
-    _column("code", OBJECT, "by side its source code, if the run stored it"),
-    _column("cold", FLAG, "whether a GPU's L2 cache was emptied before every step"),
-    _column("work", TEXT, "digest of code and sizes: rows of equal tip, pair, variant, device and work are replicates"),
-    _column("verdict", TEXT, "faster, slower, no difference, at most 3 %, inconclusive, skipped or failed"),
-    _column("speedup", NUMBER, "time of the baseline over the variant's"),
-    _column("low", NUMBER, "lower end of its 95 % interval"),
-    _column("high", NUMBER, "upper end of its 95 % interval"),
-    _column("launches", COUNT, "launches behind the speedup"),
-    _column("effects", OBJECT, "ln of the speedup in each of these launches, in their order"),
-    _column("error", NUMBER, "standard error of ln speedup"),
-    _column("freedom", NUMBER, "degrees of freedom of this error"),
-    _column("quarantined", COUNT, "rounds left out as disturbed"),
-    _column("truth", NUMBER, "the true speedup, of a planted pair that declares it"),
-    _column("baseline_step_s", NUMBER, "seconds of a step of the baseline", attrgetter("step_s")),
-    _column("variant_step_s", NUMBER, "seconds of a step of the variant"),
+    Column("pair", TEXT, "name of the pair"),
+    Column("scale", TEXT, "micro: an operation alone; macro: a whole job"),
+    Column("variant", TEXT, "name of the variant"),
+    Column("is_headline", FLAG, "whether the guide words the tip so"),
+    Column("device", TEXT, "cpu or cuda"),
+    Column("task", TEXT, "what a whole job does: training, inference, or processes for several at once"),
+    Column("job", TEXT, "name of a whole job; pairs of equal job and sizes do the same work"),
+    Column("sizes", TEXT, "sizes of the work, as JSON"),
+    Column("file", TEXT, "where the pair is written"),
+    Column("line", COUNT, "at which line"),
+    Column("code", OBJECT, "by side its source code, if the run stored it"),
+    Column("cold", FLAG, "whether a GPU's L2 cache was emptied before every step"),
+    Column("work", TEXT, "digest of code and sizes: rows of equal tip, pair, variant, device and work are replicates"),
+    Column("verdict", TEXT, "faster, slower, no difference, at most 3 %, inconclusive, skipped or failed"),
+    Column("speedup", NUMBER, "time of the baseline over the variant's"),
+    Column("low", NUMBER, "lower end of its 95 % interval"),
+    Column("high", NUMBER, "upper end of its 95 % interval"),
+    Column("launches", COUNT, "launches behind the speedup"),
+    Column("effects", OBJECT, "ln of the speedup in each of these launches, in their order"),
+    Column("error", NUMBER, "standard error of ln speedup"),
+    Column("freedom", NUMBER, "degrees of freedom of this error"),
+    Column("quarantined", COUNT, "rounds left out as disturbed"),
+    Column("truth", NUMBER, "the true speedup, of a planted pair that declares it"),
+    Column("baseline_step_s", NUMBER, "seconds of a step of the baseline", attrgetter("step_s")),
+    Column("variant_step_s", NUMBER, "seconds of a step of the variant"),
     *(
-        _column(f"{side}_{kind}_bytes", COUNT, f"{kind} of the {side}, in bytes", partial(_peak, side, kind))
+        Column(f"{side}_{kind}_bytes", COUNT, f"{kind} of the {side}, in bytes", partial(_peak, side, kind))
         for kind in MEMORY
         for side in SIDES
     ),
-    _column("memory_kind", TEXT, "the kind of memory that a claim about memory is judged by"),
-    _column("equal", TEXT, "how equal work was checked", lambda result: equal_work(result.equal)),
-    _column("mechanism", TEXT, "what the mechanism counted", lambda result: result.mechanism.get("what")),
-    _column("mechanism_baseline", TEXT, "its count for the baseline", partial(_mechanism_count, "baseline")),
-    _column("mechanism_variant", TEXT, "its count for the variant", partial(_mechanism_count, "optimized")),
-    _column("engaged", FLAG, "whether the count changed as the tip says", lambda row: row.mechanism.get("engaged")),
-    _column("baseline_one_off_s", NUMBER, "seconds the baseline needs once: build and warm-up, with cold caches"),
-    _column("variant_one_off_s", NUMBER, "the same of the variant"),
-    _column("one_off_s", NUMBER, "seconds the variant needs once beyond the baseline"),
-    _column("break_even_steps", COUNT, "steps after which a faster variant has saved what it needs once; 0: at once"),
+    Column("memory_kind", TEXT, "the kind of memory that a claim about memory is judged by"),
+    Column("equal", TEXT, "how equal work was checked", lambda result: equal_work(result.equal)),
+    Column("mechanism", TEXT, "what the mechanism counted", lambda result: result.mechanism.get("what")),
+    Column("mechanism_baseline", TEXT, "its count for the baseline", partial(_mechanism_count, "baseline")),
+    Column("mechanism_variant", TEXT, "its count for the variant", partial(_mechanism_count, "optimized")),
+    Column("engaged", FLAG, "whether the count changed as the tip says", lambda row: row.mechanism.get("engaged")),
+    Column("baseline_one_off_s", NUMBER, "seconds the baseline needs once: build and warm-up, with cold caches"),
+    Column("variant_one_off_s", NUMBER, "the same of the variant"),
+    Column("one_off_s", NUMBER, "seconds the variant needs once beyond the baseline"),
+    Column("break_even_steps", COUNT, "steps after which a faster variant has saved what it needs once; 0: at once"),
     _of_trainings("trainings", COUNT, "whole trainings of each side, by seed", attrgetter("baseline.trainings")),
     *_trainings_of_side("baseline"),
     *_trainings_of_side("variant"),
@@ -168,11 +163,11 @@ _COLUMNS = (
     _of_trainings("fewer_steps_low", NUMBER, "lower end of its 95 % interval", partial(_fewer_steps, 0)),
     _of_trainings("fewer_steps_high", NUMBER, "upper end of its 95 % interval", partial(_fewer_steps, 2)),
     *(
-        _column(f"rate_of_{kind}", NUMBER, f"{kind} a second that this machine reaches", partial(_share, "rate", kind))
+        Column(f"rate_of_{kind}", NUMBER, f"{kind} a second that this machine reaches", partial(_share, "rate", kind))
         for kind in LIMIT_PAIRS
     ),
     *(
-        _column(
+        Column(
             f"{side}_share_of_{kind}",
             NUMBER,
             f"share of this machine's rate of {kind} that the {side} reaches",
@@ -181,17 +176,17 @@ _COLUMNS = (
         for kind in LIMIT_PAIRS
         for side in SIDES
     ),
-    _column("job_profile", OBJECT, "work of a whole job's step, and seconds of its phases"),
+    Column("job_profile", OBJECT, "work of a whole job's step, and seconds of its phases"),
     *(
-        _column(
+        Column(
             f"{side}_{name}", NUMBER, f"{name} of the {side}, from the GPU's driver", partial(_reading, number, name)
         )
         for name in (*READINGS, JOULES)
         for number, side in enumerate(SIDES)
     ),
-    _column("reason_code", TEXT, "the main reason why there is no clear answer, as a code"),
-    _column("reason", TEXT, "why there is no clear answer"),
-    _column("remedy", TEXT, "what to do about it"),
+    Column("reason_code", TEXT, "the main reason why there is no clear answer, as a code"),
+    Column("reason", TEXT, "why there is no clear answer"),
+    Column("remedy", TEXT, "what to do about it"),
 )
 
 COLUMNS: Mapping[str, Column] = {column.name: column for column in _COLUMNS}
@@ -210,6 +205,5 @@ def frame(rows: Sequence[Result]) -> pd.DataFrame:
     """Rows as a table with the columns of COLUMNS."""
     import pandas as pd  # takes half a second, which commands that make no table are spared
 
-    return pd.DataFrame(
-        {name: pd.Series([column.of(row) for row in rows], dtype=column.dtype) for name, column in COLUMNS.items()}
-    )
+    values = {name: map(column.of or attrgetter(name), rows) for name, column in COLUMNS.items()}
+    return pd.DataFrame({name: pd.Series(list(values[name]), dtype=column.dtype) for name, column in COLUMNS.items()})

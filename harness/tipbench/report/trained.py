@@ -23,16 +23,12 @@ class Side:
         reached: how many reached the target.
         trainings: how many there were.
         score: mean final score of those that ended in a number.
-        timed: steps that are timed, in place of optimizer steps.
-        samples: within one of these.
     """
 
     steps: float | None
     reached: int
     trainings: int
     score: float | None
-    timed: float | None
-    samples: int
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,14 @@ class TrainingEffect:
         fewer: ln of the timed steps to the target that the baseline takes, over the variant's.
         change: of the final score, from the baseline to the variant, by training; None where one ended in no number.
         baseline, variant: both sides.
-        target: the score to reach.
         lower_is_better: of the score.
-        counted, table: the day on which both were counted, and the file that holds them.
     """
 
     fewer: Mean
     change: Mean | None
     baseline: Side
     variant: Side
-    target: float
     lower_is_better: bool
-    counted: str
-    table: str
 
     @property
     def both_reach(self) -> bool:
@@ -65,9 +56,7 @@ class TrainingEffect:
 
 def training_effect(result: Result) -> TrainingEffect | None:
     """None if no trainings were counted."""
-    if result.trainings is None:
-        return None
-    return _compared(*result.trainings)
+    return None if result.trainings is None else _compared(*result.trainings)
 
 
 @lru_cache(maxsize=1024)
@@ -78,24 +67,18 @@ def _compared(before: Trainings, after: Trainings) -> TrainingEffect:
         change=score_change(before, after),
         baseline=_side(before),
         variant=_side(after),
-        target=before.target,
         lower_is_better=before.lower_is_better,
-        counted=before.counted,
-        table=before.table,
     )
 
 
 def _side(trainings: Trainings) -> Side:
     reached = sum(trainings.reached)
-    steps = expected_steps(trainings) if reached else None
     scores = [score for score in trainings.scores if score is not None]
     return Side(
-        steps=steps,
+        steps=expected_steps(trainings) if reached else None,
         reached=reached,
         trainings=len(trainings.reached),
         score=statistics.fmean(scores) if scores else None,
-        timed=None if steps is None else steps / trainings.steps_timed,
-        samples=trainings.batch * trainings.steps_timed,
     )
 
 
@@ -105,7 +88,7 @@ def steps_text(trainings: TrainingEffect) -> str:
     reached = " -> ".join(f"{side.reached} of {side.trainings}" for side in sides)
     if not trainings.both_reach:
         return f"{reached} trainings reach the target"
-    steps = f"{' -> '.join(map(_steps, sides))} steps"
+    steps = f"{' -> '.join(f'{side.steps:,.0f}' for side in sides)} steps"
     failures = any(side.reached < side.trainings for side in sides)
     return f"{steps}, those of failures counted; {reached} trainings reach the target" if failures else steps
 
@@ -125,29 +108,25 @@ def _factor(fewer: Mean) -> str:
 
 def describe_trainings(row: Result) -> str:
     """All of a row's trainings as a sentence without its full stop; empty where none were counted."""
-    trainings = training_effect(row)
-    if trainings is None:
+    if row.trainings is None:
         return ""
-    sides = trainings.baseline, trainings.variant
-    steps = (row.step_s, row.variant_step_s)
+    before, after = row.trainings
+    trainings = _compared(before, after)
     words = [
-        f"a score of {value(trainings.target)} is the target: {steps_text(trainings)}",
-        f"{trainings.baseline.trainings} trainings of each side, counted on {trainings.counted}, not on this machine "
-        f"({trainings.table})",
+        f"a score of {value(before.target)} is the target: {steps_text(trainings)}",
+        f"{trainings.baseline.trainings} trainings of each side, counted on {before.counted}, not on this machine "
+        f"({before.table})",
     ]
     if trainings.both_reach:
         words.append(f"timed steps to the target, baseline over variant: {_factor(trainings.fewer)}")
     words.append(score_text(trainings))
-    rates = [f"{side.samples / step_s:,.0f}" for side, step_s in zip(sides, steps, strict=True) if step_s]
-    if len(rates) == len(sides):
+    if row.step_s and row.variant_step_s:
+        sides = (before, row.step_s), (after, row.variant_step_s)
+        rates = [f"{side.batch * side.steps_timed / step_s:,.0f}" for side, step_s in sides]
         words.append(f"samples a second {' -> '.join(rates)}")
-    times = [
-        seconds(side.timed * step_s)
-        for side, step_s in zip(sides, steps, strict=True)
-        if side.timed is not None and step_s is not None
-    ]
-    if len(times) == len(sides):
-        words.append(f"time to the target {' -> '.join(times)}")
+        if trainings.both_reach:
+            times = [seconds(expected_steps(side) / side.steps_timed * step_s) for side, step_s in sides]
+            words.append(f"time to the target {' -> '.join(times)}")
     return "; ".join(words)
 
 
@@ -176,10 +155,6 @@ def price_in_score(trainings: TrainingEffect) -> str:
     if better and (low > 0 or high < 0):
         return ""
     return f"score after training unchanged within {max(-low, high):.2g}" if low <= 0 <= high else score_text(trainings)
-
-
-def _steps(side: Side) -> str:
-    return "never" if side.steps is None else f"{side.steps:,.0f}"
 
 
 def _score(side: Side) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tipbench.report.answer_kinds import ACTS, DEFAULT, DEPENDS, DO_NOT, SMALL, UNCLEAR, USE, USE_IF
-from tipbench.report.gain import Gain, gain_of
 from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
 from tipbench.tip.pair import DEFAULT_NOW, code_to_write
 from tipbench.tip.wording import way_words
+from tipbench.verdict.statistics import Mean
 
 JOB_AS_IT_IS = "the job as it is"
 """What a gain was measured against where nothing else is named."""
@@ -25,7 +26,7 @@ class WayEffect:
     Attributes:
         name: what it is called: the variant's name, or `Tip.called` of the headline variant.
         is_headline: whether the guide words the tip so.
-        kind: one of KINDS. bound: of "at most", in percent.
+        kind: one of KINDS.
         do: what to write; empty if nothing can be shown.
         is_way: whether it is to be followed at all: `Tip.ways` names the variants that are not.
         against: what its gains were measured against; empty for the job as it is.
@@ -37,23 +38,22 @@ class WayEffect:
     name: str
     is_headline: bool
     kind: str
-    bound: str
     do: str
     is_way: bool
     against: str
     price: str
-    gains: tuple[Gain, ...]
+    gains: tuple[Effect, ...]
     brings: float
 
     @property
     def value(self) -> str:
         """Of its setting, where the variants are values of one: of `num_workers=4` the 4."""
-        return self.gains[0].effect.row.variant.partition("=")[2] if self.gains else ""
+        return self.gains[0].row.variant.partition("=")[2]
 
     @property
     def extreme(self) -> str:
         """`0.72x`: the ratio of the job in which it costs most."""
-        ratios = [gain.effect.ratio for gain in self.gains if gain.effect.mean is not None]
+        ratios = [gain.ratio for gain in self.gains if gain.mean is not None]
         return f"{min(ratios):.2f}x" if ratios else ""
 
 
@@ -69,18 +69,16 @@ def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[WayEffect]:
 def _way(jobs: Sequence[Effect], alone: Sequence[Result]) -> WayEffect:
     results = [job.row for job in jobs]
     first, means = results[0], [job.mean.mean for job in jobs if job.mean is not None]
-    kind, bound = _kind(jobs)
     called = first.about.called or ("" if first.variant == "optimized" else first.variant)
     return WayEffect(
         name=called if first.is_headline else way_words(first.variant),
         is_headline=first.is_headline,
-        kind=kind,
-        bound=bound,
+        kind=_kind(jobs),
         do=code_to_write(first.about.do, first.about.ways, first.variant, first.is_headline),
         is_way=first.is_headline or first.about.ways.get(first.variant, "-") != "",
         against=_against(results),
         price=price(results, [*results, *(alone if first.is_headline else ())]),
-        gains=tuple(sorted(map(gain_of, jobs), key=lambda gain: gain.state != "gain")),
+        gains=tuple(sorted(jobs, key=lambda job: job.state.word != "gain")),
         brings=statistics.fmean(means or [0.0]),
     )
 
@@ -96,46 +94,47 @@ def _against(results: Sequence[Result]) -> str:
     return "; ".join(f"{against or JOB_AS_IT_IS} ({', '.join(pairs)})" for against, pairs in jobs.items())
 
 
-def _kind(jobs: Sequence[Effect]) -> tuple[str, str]:
-    """(kind, bound of "at most")."""
+def _kind(jobs: Sequence[Effect]) -> str:
     if jobs[0].row.about.status.startswith(DEFAULT_NOW):
-        return DEFAULT, ""
+        return DEFAULT
     measured = [job for job in jobs if job.means]
     states = [job.state.word for job in measured]
     gains, losses = states.count("gain"), states.count("loss")
     if gains and losses:
-        return DEPENDS, ""
+        return DEPENDS
     if losses:
-        return DO_NOT, ""
+        return DO_NOT
     if gains and jobs[0].row.about.when:
-        return USE_IF, ""
+        return USE_IF
     if gains:
         pays = 2 * gains >= len(measured) and not any(job.may_cost for job in measured)
-        return (USE if pays else DEPENDS), ""
-    if measured and set(states) == {"within"}:
-        return SMALL, f"{100 * max(job.state.bound for job in measured):.0f} %"
-    return UNCLEAR, ""
+        return USE if pays else DEPENDS
+    return SMALL if measured and set(states) == {"within"} else UNCLEAR
 
 
 def lead_of(ways: Sequence[WayEffect]) -> WayEffect:
     """The way that the answer is about: one that pays, if there is any. The headline variant leads unless another way
     is certainly better; the largest of several means alone would be the luckiest."""
     ways = [way for way in ways if way.is_way] or ways
-    ranks = [{USE: 0, USE_IF: 0, DEPENDS: 1}.get(way.kind, 2) for way in ways]
-    best = [way for way, rank in zip(ways, ranks, strict=True) if rank == min(ranks)]
-    headline = next((way for way in (best if min(ranks) < 2 else ways) if way.is_headline), None)
+    kinds = {way.kind for way in ways}
+    paying = next((group for group in ((USE, USE_IF), (DEPENDS,)) if not kinds.isdisjoint(group)), ())
+    best = [way for way in ways if way.kind in paying] or ways
+    headline = next((way for way in best if way.is_headline), None)
     if headline is None:
         return max(best, key=lambda way: way.brings)
-    better = [way for way in best if min(ranks) < 2 and _is_better(way, headline)]
+    better = [way for way in best if paying and _is_better(way, headline)]
     return max(better, key=lambda way: way.brings, default=headline)
 
 
 def _is_better(way: WayEffect, other: WayEffect) -> bool:
-    """Whether its interval lies above the other's, over all jobs of the other."""
-    means = [{gain.pair: gain.effect.mean for gain in each.gains} for each in (way, other)]
-    couples = [(means[0].get(pair), mean) for pair, mean in means[1].items()]
-    ends = [(mine.interval()[0], its.interval()[1]) for mine, its in couples if mine is not None and its is not None]
-    return len(ends) == len(couples) and statistics.fmean(low - high for low, high in ends) > 0
+    """Whether it certainly brings more, on average over all jobs of the other."""
+    means = [{gain.row.pair: gain.mean for gain in each.gains} for each in (way, other)]
+    couples = [(mine, its) for pair, its in means[1].items() if its and (mine := means[0].get(pair))]
+    if not couples or len(couples) < len(means[1]):
+        return False
+    more = statistics.fmean(mine.mean - its.mean for mine, its in couples)
+    error = math.hypot(*(mean.error for couple in couples for mean in couple)) / len(couples)
+    return Mean(more, error, min(mean.freedom for couple in couples for mean in couple)).interval()[0] > 0
 
 
 def name_ways(kind: str, lead: WayEffect, ways: Sequence[WayEffect]) -> str:

@@ -10,19 +10,9 @@ from tipbench.suite.files import BENCHMARKS
 from tipbench.tip.wording import plain
 
 
-def suite_commit() -> str:
-    """The suite's git commit, with "-dirty" for uncommitted changes; "unavailable" outside a checkout of its own, and
-    where git does not answer."""
-    return _described()[0]
-
-
-def why_unavailable() -> str:
-    """In git's own words, which name the remedy; empty where there is a commit, and outside a checkout of its own."""
-    return _described()[1]
-
-
-def _described() -> tuple[str, str]:
-    """(commit, why there is none)."""
+def suite_commit() -> tuple[str, str]:
+    """(The suite's git commit, with "-dirty" for uncommitted changes; why it is "unavailable" instead: git's own words,
+    which name the remedy, and nothing outside a checkout of its own)."""
     checkout = BENCHMARKS.parent
     if not (checkout / ".git").exists():
         return UNAVAILABLE, ""  # installed, it may lie within another project's checkout

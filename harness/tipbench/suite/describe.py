@@ -12,6 +12,7 @@ from typing import Any
 
 from tipbench.machine import native
 from tipbench.machine.limits import memory_bytes
+from tipbench.records.fields import convert
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.records.trainings import read_trainings
 from tipbench.suite.files import BENCHMARKS, explain, file_text, load_module, pair_classes
@@ -122,11 +123,11 @@ def main(device: str, tier: str, folder: str, answered: str, *files: str) -> Non
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
                 pairs = [
-                    info(pair, module.TIP, file, root.parent, torch.device, tier).to_json()
+                    asdict(info(pair, module.TIP, file, root.parent, torch.device, tier))
                     for pair in pair_classes(module)
                 ]
                 for pair in pairs:
-                    PairInfo.from_json(pair)  # what no results file can hold is an error of this file
+                    convert(pair, PairInfo)  # what no results file can hold is an error of this file
                 answer(file=name, pairs=pairs)
             except BaseException as error:  # a pair file may raise anything, SystemExit included
                 answer(file=name, error=explain(error, file))

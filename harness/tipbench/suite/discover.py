@@ -24,6 +24,7 @@ from tipbench.machine.controls import HEAP, clean_environment
 from tipbench.machine.orphans import run_module, spawn
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
+from tipbench.records.fields import convert
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import data_files, pair_files
 from tipbench.tip.reason import Reason
@@ -97,7 +98,7 @@ def discover(
             file = Path(next(answer["importing"] for answer in reversed(answers) if "importing" in answer))
             broken.append(_broken(file, device, f"{file.name}: the process {ending} while importing it"))
             files.remove(file)
-    pairs = [PairInfo.from_json(pair) for answer in answers for pair in answer.get("pairs", ())]
+    pairs = [convert(pair, PairInfo) for answer in answers for pair in answer.get("pairs", ())]
     broken += [_broken(Path(answer["file"]), device, answer["error"]) for answer in answers if "error" in answer]
     first = answers[0]
     facts = {name: first[name] for name in ("threads", "torch", "device", "size", "keeps_heap")}

@@ -36,9 +36,15 @@ def loop_diff(text: str, name: str) -> str:
             return ""
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two of what is nested too deeply
         return f"-{PLAIN_START}\n+{text}" if "train.py" in text and "\n" not in text else ""
-    script = file_text(BENCHMARKS / "loops" / f"{name}.py")
-    changed = changed_script(script, re.sub(r"# first: arguments.*\n", "", text)).splitlines()
-    diff = list(unified_diff(script.splitlines(), changed, n=2, lineterm=""))[3:]
+    return combined_diff([text], name)
+
+
+def combined_diff(texts: Sequence[str], name: str) -> str:
+    """The texts, each a change of that loop, followed one after the other."""
+    script = changed = file_text(BENCHMARKS / "loops" / f"{name}.py")
+    for text in texts:
+        changed = changed_script(changed, re.sub(r"# first: arguments.*\n", "", text))
+    diff = list(unified_diff(script.splitlines(), changed.splitlines(), n=2, lineterm=""))[3:]
     return "\n".join(" # ..." if line.startswith("@@") else line for line in diff)
 
 
@@ -54,7 +60,8 @@ def changed_script(script: str, text: str) -> str:
     before, own = split(statements)
     sources = _sources(text, statements)
     body = ast.parse(script).body
-    loop = next(statement for statement in body if isinstance(statement, ast.For))
+    loops = [statement for statement in body if isinstance(statement, ast.For)]  # one may be of an earlier change
+    loop = next(statement for statement in loops if any(map(is_the_loop, [statement, *statement.body])))
     inner: Any = loop if is_the_loop(loop) else next(filter(is_the_loop, loop.body))
     lines = script.splitlines()  # changed from its end on, so that the numbers of earlier lines stay
     if own:
@@ -114,7 +121,7 @@ def split(statements: Sequence[ast.stmt]) -> tuple[Sequence[ast.stmt], Sequence[
 def place_of(lines: Sequence[ast.stmt], loop: Sequence[ast.stmt]) -> tuple[int, int]:
     """The lines of the loop that these replace: those that make the same calls, or none behind them all."""
     made = set().union(*map(calls_of_the_loop, lines))
-    replaced = [number for number, line in enumerate(loop) if calls_of_the_loop(line) & made]
+    replaced = [number for number, line in enumerate(loop) if made.intersection(calls_of_the_loop(line))]
     return (replaced[0], replaced[-1] + 1) if replaced else (len(loop), len(loop))
 
 
@@ -131,12 +138,8 @@ def free_names(text: str) -> set[str]:
     return names - bound - set(vars(builtins)) - IMPORTED
 
 
-def calls_of_the_loop(statement: ast.stmt) -> set[str]:
+def calls_of_the_loop(statement: ast.stmt) -> Iterator[str]:
     """Which calls of the loop a statement makes."""
-    return set(_calls_of_the_loop(statement))
-
-
-def _calls_of_the_loop(statement: ast.stmt) -> Iterator[str]:
     for node in ast.walk(statement):
         match node:
             case ast.Call(func=ast.Name(id="model" | "criterion" as name)):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tipbench.suite.files import BENCHMARKS
-from tipbench.suite.files import file_text as text_of
+from tipbench.suite.files import BENCHMARKS, file_text
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign
 
 SHARED = "shared"
 """The key of what all sides use."""
-
-Read = Callable[[str], str]
-"""From a file's path within the suite, such as "benchmarks/jobs/images.py", to its text; "" where it is missing."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +39,17 @@ class Code:
 
 
 def suite_source(file: str) -> str:
-    """The text of a file of this suite as it is installed."""
-    return text_of(BENCHMARKS.parent / file)
+    """The text of a file of this suite, such as "benchmarks/jobs/images.py", as installed; "" where it is missing."""
+    return file_text(BENCHMARKS.parent / file)
 
 
-def sides(text: str, pair: str, read: Read = suite_source) -> dict[str, str]:
+def sides(text: str, pair: str) -> dict[str, str]:
     """The code of each side by the method that builds it ("baseline", "optimized", further variants), with what only
     that side uses of its file; by `SHARED` what all of them use.
 
     The sides of a MacroPair are its `job`, and the functions that its class names as `untuned`, `apply` and so on. Base
-    classes count as far as they are in the same file, or in one of `benchmarks/jobs` that `read` has. Those of a
-    SettingsPair are what is built, and the ways. {} where the text is not Python or holds no such class.
+    classes count as far as they are in the same file, or in one of `benchmarks/jobs`. Those of a SettingsPair are what
+    is built, and the ways. {} where the text is not Python or holds no such class.
     """
     if not text:
         return {}
@@ -61,7 +57,7 @@ def sides(text: str, pair: str, read: Read = suite_source) -> dict[str, str]:
     top = _definitions(tree, text)
     if pair not in top or not isinstance(top[pair].node, ast.ClassDef):
         return {}
-    bases = _bases(tree, read) | top
+    bases = _bases(tree) | top
     methods, applied = _members(pair, bases)
     ways = _ways(applied.pop("ways", None), tree, top[pair].lines)
     methods |= ways
@@ -100,12 +96,12 @@ def _definitions(tree: ast.Module, text: str) -> dict[str, Code]:
     return {node.name: Code(node, lines) for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def _bases(tree: ast.Module, read: Read) -> dict[str, Code]:
+def _bases(tree: ast.Module) -> dict[str, Code]:
     """The classes that the file imports from `benchmarks/jobs`."""
     classes: dict[str, Code] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("benchmarks.jobs."):
-            text = read(f"{(node.module or '').replace('.', '/')}.py")
+            text = suite_source(f"{(node.module or '').replace('.', '/')}.py")
             defined = _definitions(_parsed(text), text)
             classes |= {name.name: defined[name.name] for name in node.names if name.name in defined}
     return {name: code for name, code in classes.items() if isinstance(code.node, ast.ClassDef)}

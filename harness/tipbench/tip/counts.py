@@ -143,11 +143,6 @@ def _profiled(step: Step) -> GpuWork:
     )
 
 
-def _is_launch(name: str) -> bool:
-    # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
-    return "LaunchKernel" in name or "GraphLaunch" in name
-
-
 def _warm_gpu_work(step: Step) -> GpuWork:
     for _ in range(3):  # reduce-overhead runs a graph uncaptured, captures it, and replays it from then on
         step()
@@ -159,7 +154,8 @@ def launches(step: Step) -> dict[str, int]:
     "compiled" graphs of torch.compile, which may hold many."""
     work = _warm_gpu_work(step)
     return {
-        "launches": sum(map(_is_launch, work.calls)),
+        # cudaLaunchKernel, cudaLaunchKernelExC, cuLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, and hip's
+        "launches": sum("LaunchKernel" in name or "GraphLaunch" in name for name in work.calls),
         "compiled": sum(name.startswith(COMPILED_GRAPH) for name in work.calls),
     }
 

@@ -118,37 +118,29 @@ def bfloat16() -> Need:
     """Units that multiply bfloat16 numbers: of GPUs from compute capability 8.0 on, of CPUs AVX512-BF16 or AMX."""
 
     def unmet(device: str) -> Reason | None:
-        import torch
-
         if device == "cuda":
             return Reason("needs.bfloat16-gpu") if _older_than((8, 0)) else None
-        if torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
-            return None
-        return Reason("needs.bfloat16-cpu")
+        return _unless_cpu_has("needs.bfloat16-cpu", "avx512_bf16", "amx_tile")
 
     return Need("bfloat16 units", unmet)
 
 
-def _processor(text: str, reason: str, *features: str) -> Need:
-    """A CPU with one of these features, as `torch.cpu` names them."""
+def _unless_cpu_has(code: str, *features: str) -> Reason | None:
+    """The reason with this code where the CPU has none of these features, as `torch.cpu` names them."""
+    import torch
 
-    def unmet(device: str) -> Reason | None:
-        import torch
-
-        has_one = any(getattr(torch.cpu, f"_is_{feature}_supported")() for feature in features)
-        return None if has_one else Reason(reason)
-
-    return Need(text, unmet)
+    has_one = any(getattr(torch.cpu, f"_is_{feature}_supported")() for feature in features)
+    return None if has_one else Reason(code)
 
 
 def amx() -> Need:
     """A CPU with AMX, without which oneDNN multiplies float32 numbers as such, whatever it is allowed to do."""
-    return _processor("AMX", "needs.amx", "amx_tile")
+    return Need("AMX", lambda device: _unless_cpu_has("needs.amx", "amx_tile"))
 
 
 def int8() -> Need:
     """A CPU that multiplies integers of 8 bits and adds up in 32. Without AVX512-VNNI or AMX sums may overflow."""
-    return _processor("AVX512-VNNI or AMX", "needs.int8-cpu", "vnni", "amx_tile")
+    return Need("AVX512-VNNI or AMX", lambda device: _unless_cpu_has("needs.int8-cpu", "vnni", "amx_tile"))
 
 
 def tf32() -> Need:

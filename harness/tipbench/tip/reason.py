@@ -172,6 +172,10 @@ DRAW = (
     "draw inputs or weights from the generators of random, numpy.random and torch, which are seeded before each build; "
     "a pair that has nothing to draw says `seeded = False`"
 )
+ANEW = (
+    "which the harness had overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or "
+    "of an input where the result is a view of one"
+)
 OUTPUT = "an output"
 SWITCH = "a switch of the process was changed and left changed"
 
@@ -221,16 +225,8 @@ FAILURES = {
         unnamed=OUTPUT,
     ),
     "stale-results.seeds": Sentence("the {side}'s outputs are the same for every seed; " + DRAW),
-    "stale-results.step": Sentence(
-        "step {step} returned what step {before} had returned, which the harness had overwritten meanwhile; "
-        "compute it anew, or return a clone of what is updated in place, or of an input where the result is a view of "
-        "one"
-    ),
-    "stale-results.nan": Sentence(
-        "step {step} returned NaN, computed from what step {before} had returned, which the harness had "
-        "overwritten meanwhile; compute it anew, or return a clone of what is updated in place, or of an input where "
-        "the result is a view of one"
-    ),
+    "stale-results.step": Sentence("step {step} returned what step {before} had returned, " + ANEW),
+    "stale-results.nan": Sentence("step {step} returned NaN, computed from what step {before} had returned, " + ANEW),
     "works-ahead": Sentence(
         "works ahead between blocks: timed alone for longer, a step takes {ratio:.3g} times as long (at least "
         "{least:.3g} times), because what its blocks take was computed while other sides were timed; let the step wait "

@@ -51,14 +51,9 @@ class Sizes:
 def tier_here(device_type: str, cores: int, memory_bytes: float) -> str:
     """The tier of a run on "cpu", by its cores and memory, or on "cuda", by the smallest card of this machine."""
     if device_type == "cuda":
-        card = smallest_card()
-        return XL if card >= XL_BYTES else L if card >= L_BYTES else M
+        import torch
+
+        cards = range(torch.cuda.device_count())
+        least = min((torch.cuda.get_device_properties(card).total_memory for card in cards), default=inf)
+        return XL if least >= XL_BYTES else L if least >= L_BYTES else M
     return M if cores >= WORKSTATION_CORES and memory_bytes >= WORKSTATION_BYTES else S
-
-
-def smallest_card() -> float:
-    """Bytes of the smallest GPU that torch sees; infinite where it sees none."""
-    import torch
-
-    cards = range(torch.cuda.device_count())
-    return min((torch.cuda.get_device_properties(card).total_memory for card in cards), default=inf)

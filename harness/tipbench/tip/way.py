@@ -149,6 +149,11 @@ def loading_with_few_workers(job: Job) -> str:
     return loading_with_a_loader(job) or ("the DataLoader has a worker for each core already" if enough else "")
 
 
+def loading_with_other_workers(job: Job, number: int) -> str:
+    has = job.loading.get("num_workers", 0) == number
+    return loading_with_a_loader(job) or (f"the DataLoader has {number} workers already" if has else "")
+
+
 def loading_in_workers(job: Job) -> str:
     return "" if job.loading.get("num_workers") else "the DataLoader has no workers"
 

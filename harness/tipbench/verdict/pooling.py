@@ -66,11 +66,6 @@ def pool_runs(runs: Sequence[Mean], spread: Spread) -> Mean:
     of freedom, but never more than the runs have together: so the assumption makes no run's interval narrower.
     Simulated: `tests/test_pooling.py`.
     """
-    return _pooled(runs, spread)[0]
-
-
-def _pooled(runs: Sequence[Mean], spread: Spread) -> tuple[Mean, float]:
-    """(the mean, the variance between runs)."""
     if not runs:
         raise ValueError("no runs to pool")
     count = len(runs)
@@ -90,7 +85,7 @@ def _pooled(runs: Sequence[Mean], spread: Spread) -> tuple[Mean, float]:
     )
     unsure += (between * math.fsum(w**2 for w in weights)) ** 2 / freedom
     freedom = min(total**-2 / unsure, math.fsum(run.freedom for run in runs))
-    return Mean(mean, math.sqrt(1 / total), freedom), between
+    return Mean(mean, math.sqrt(1 / total), freedom)
 
 
 def state(

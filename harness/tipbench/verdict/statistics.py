@@ -33,12 +33,8 @@ class Mean:
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """Student's, at two-sided error `alpha`."""
-        half = self.half(alpha)
+        half = float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
         return self.mean - half, self.mean + half
-
-    def half(self, alpha: float = 0.05) -> float:
-        """Half the width of that interval."""
-        return float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error
 
     def p_beyond(self, margin: float) -> float:
         """p-value against "the truth lies within +-margin": twice the t tail beyond the nearer edge."""

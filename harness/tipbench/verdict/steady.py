@@ -24,20 +24,17 @@ ALPHA = 0.01
 """Two-sided error of the interval over launches."""
 
 
-def growth(launch: Launch, variant: str) -> float | None:
-    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others; None where it has
-    no stretch, or is judged by it. The second half of the stretch counts, when what was computed before it is used up.
-    """
-    stretch = launch.stretches.get(variant)
-    if stretch is None or launch.by_stretch:
-        return None
-    usual = median(seconds for name, seconds in zip(launch.variant, launch.seconds, strict=True) if name == variant)
-    return math.log(trimmed_mean(settled_blocks(stretch)) / usual)
-
-
 def growths(launches: Sequence[Launch], variant: str) -> list[float]:
-    """Of the launches that have a stretch of the variant."""
-    return [value for launch in launches if (value := growth(launch, variant)) is not None]
+    """ln of the time of a step in the variant's stretch alone over that in its blocks beside others, by launch that has
+    a stretch of it and is not judged by it. The second half of a stretch counts, when what was computed before it is
+    used up."""
+    values = []
+    for launch in launches:
+        if variant in launch.stretches and not launch.by_stretch:
+            blocks = zip(launch.variant, launch.seconds, strict=True)
+            usual = median(seconds for name, seconds in blocks if name == variant)
+            values.append(math.log(trimmed_mean(settled_blocks(launch.stretches[variant])) / usual))
+    return values
 
 
 def suspicious(launches: Sequence[Launch], variants: Sequence[str]) -> bool:

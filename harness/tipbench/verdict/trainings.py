@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import replace
+from itertools import combinations
 
 from tipbench.records.trainings import Trainings
-from tipbench.verdict.statistics import Mean
-
-T = TypeVar("T")
+from tipbench.verdict.statistics import Mean, squares, student
 
 NEXT_TO_NONE = 0.5
 """What counts as the number of successes if there are none: the next training might be the first."""
@@ -19,7 +17,7 @@ NEXT_TO_NONE = 0.5
 def expected_steps(trainings: Trainings) -> float:
     """Optimizer steps to the target for somebody who starts anew after each failure: the steps of all trainings over
     the number that reach it. The expected running time of Hansen et al. (COCO, 2009)."""
-    return _expected(trainings.steps, trainings.reached)
+    return sum(trainings.steps) / max(sum(trainings.reached), NEXT_TO_NONE)
 
 
 def fewer_steps(baseline: Trainings, variant: Trainings) -> Mean:
@@ -30,18 +28,20 @@ def fewer_steps(baseline: Trainings, variant: Trainings) -> Mean:
     """
     count = len(baseline.seeds)
 
-    def ratio(left_out: int | None) -> float:
-        before, after = (
-            _expected(_without(side.steps, left_out), _without(side.reached, left_out)) / side.steps_timed
-            for side in (baseline, variant)
-        )
+    def ratio(numbers: Sequence[int]) -> float:
+        before, after = (expected_steps(_of_seeds(side, numbers)) / side.steps_timed for side in (baseline, variant))
         return math.log(before / after)
 
-    without = [ratio(seed) for seed in range(count)]
-    middle = statistics.fmean(without)
-    variance = (count - 1) / count * math.fsum((value - middle) ** 2 for value in without)
+    without = [ratio(numbers) for numbers in combinations(range(count), count - 1)]
+    variance = (count - 1) / count * squares(without)
     # By chance alone all of a few trainings may take equally many steps.
-    return Mean(ratio(None), max(math.sqrt(variance), 1 / (100 * math.sqrt(count))), count - 1.0)
+    return Mean(ratio(range(count)), max(math.sqrt(variance), 1 / (100 * math.sqrt(count))), count - 1.0)
+
+
+def _of_seeds(side: Trainings, numbers: Sequence[int]) -> Trainings:
+    """The trainings from the seeds of these numbers alone."""
+    reached = tuple(side.reached[number] for number in numbers)
+    return replace(side, steps=tuple(side.steps[number] for number in numbers), reached=reached)
 
 
 def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
@@ -54,7 +54,7 @@ def score_change(baseline: Trainings, variant: Trainings) -> Mean | None:
     ]
     if len(changes) < max(2, len(baseline.scores)):
         return None
-    return Mean(statistics.fmean(changes), statistics.stdev(changes) / math.sqrt(len(changes)), len(changes) - 1.0)
+    return student(changes)
 
 
 def better_score(baseline: Trainings, variant: Trainings) -> Mean | None:
@@ -64,8 +64,7 @@ def better_score(baseline: Trainings, variant: Trainings) -> Mean | None:
     scores = [(before, after) for before, after in zip(baseline.scores, variant.scores, strict=True)]
     if any(score is None or score <= 0 for pair in scores for score in pair):
         return None
-    ratios = [sign * math.log(before / after) for before, after in scores if before and after]
-    return Mean(statistics.fmean(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios)), len(ratios) - 1.0)
+    return student([sign * math.log(before / after) for before, after in scores if before and after])
 
 
 def product(first: Mean, second: Mean) -> Mean:
@@ -74,11 +73,3 @@ def product(first: Mean, second: Mean) -> Mean:
     unsure = math.fsum(v**2 / mean.freedom for v, mean in zip(variances, (first, second), strict=True))
     total = math.fsum(variances)
     return Mean(first.mean + second.mean, math.sqrt(total), total**2 / unsure if unsure else math.inf)
-
-
-def _expected(steps: Sequence[int], reached: Sequence[bool]) -> float:
-    return sum(steps) / max(sum(reached), NEXT_TO_NONE)
-
-
-def _without(values: Sequence[T], left_out: int | None) -> list[T]:
-    return [value for number, value in enumerate(values) if number != left_out]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tipbench.records.record import Launch, Record, VariantRecord
+from tipbench.records.record import Record, VariantRecord
 from tipbench.tip.reason import Reason
 from tipbench.verdict.estimate import BESIDE, enough, kind_of, priors
-from tipbench.verdict.launches import LaunchEffect, gpu_medians, launch_effects, shortage
+from tipbench.verdict.launches import gpu_medians, launch_effects, shortage
 from tipbench.verdict.rules import JOB_BOUND, MARGIN, Rules, decide, launches_left
 from tipbench.verdict.statistics import Mean
 
@@ -23,11 +22,10 @@ class Judgement:
         variant, variant_record: the variant's name and what is stored of it.
         verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
         mean: ln t_baseline - ln t_variant; None if nothing was measured, or too little beside other programs.
-        launches: how many it rests on.
         quarantined: rounds that were left out as disturbed.
         reasons: why there is no clear verdict, the main one first.
         is_of_clock: whether the effect may be all of a GPU's clock.
-        effects: of the launches the mean rests on, in the order in which they ran.
+        effects: of the launches that the mean rests on, in the order in which they ran.
     """
 
     record: Record
@@ -35,7 +33,6 @@ class Judgement:
     variant_record: VariantRecord
     verdict: str
     mean: Mean | None = None
-    launches: int = 0
     quarantined: int = 0
     reasons: tuple[Reason, ...] = ()
     is_of_clock: bool = False
@@ -72,12 +69,13 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     launches = [launch for launch in record.launches if variant in launch.variant]
     effects, quarantined = launch_effects(launches, variant, cores)
     judgement = Judgement(record, variant, variant_record, "inconclusive", quarantined=quarantined)
-    disturbed, busy = _disturbed(launches, effects), shortage(launches)
+    lost, busy = len(launches) - len(effects), shortage(launches)
+    disturbed = Reason("verdict.disturbed", {"disturbed": lost, "launches": len(launches)}) if lost else None
     if not effects or (busy and len(launches) < BESIDE):
         return replace(judgement, reasons=tuple(filter(None, (busy, disturbed))))
     kind = kind_of(record.info, variant, launches[0].by_stretch)
     mean = priors()[kind].mean(effects)
-    judgement = replace(judgement, mean=mean, launches=len(effects), effects=tuple(effect.value for effect in effects))
+    judgement = replace(judgement, mean=mean, effects=tuple(effect.value for effect in effects))
     verdict = decide(mean)
     if verdict != "inconclusive" and enough(kind, launches):
         return _unless_by_its_clock(replace(judgement, verdict=verdict))
@@ -86,11 +84,6 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     between = Reason("verdict.between", {"low": low, "high": high})
     ended = Reason("verdict.all-launches", {"launches": len(launches)}) if len(launches) >= rules.most else None
     return replace(judgement, reasons=tuple(filter(None, (few or between, busy, disturbed, ended))))
-
-
-def _disturbed(launches: Sequence[Launch], effects: Sequence[LaunchEffect]) -> Reason | None:
-    lost = len(launches) - len(effects)
-    return Reason("verdict.disturbed", {"disturbed": lost, "launches": len(launches)}) if lost else None
 
 
 def _unless_by_its_clock(judgement: Judgement) -> Judgement:
@@ -122,11 +115,9 @@ def expected_launches(judgement: Judgement, rules: Rules) -> float:
     is_over = judgement.is_of_clock or made >= rules.most or _is_small_job(judgement)
     if judgement.verdict != "inconclusive" or is_over:
         return 0.0
-    if judgement.mean is None or not judgement.launches:
+    if judgement.mean is None or decide(judgement.mean) != "inconclusive":  # of too few launches
         return 1.0
-    if decide(judgement.mean) != "inconclusive":  # of too few launches
-        return 1.0
-    return launches_left(judgement.mean, judgement.launches, rules)
+    return launches_left(judgement.mean, len(judgement.effects), rules)
 
 
 def _is_small_job(judgement: Judgement) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,6 @@ from tipbench.tip.counts import Unseen
 from tipbench.tip.job import MacroPair
 from tipbench.tip.pair import BY_REFERENCE, Equal, Step
 from tipbench.worker import switches
-from tipbench.worker.answers import expect_numbers, expect_storable
 from tipbench.worker.failed import Failed
 from tipbench.worker.guard import Guard, seed_generators
 from tipbench.worker.outputs import Outputs, Unequal, compare, drawing_alike, exact, snapshot
@@ -62,16 +62,14 @@ def step_results(guard: Guard, variant: str, seeds: Sequence[int]) -> Results:
         seed_generators(seed)
         with switches.changes_of_cached() as changed:
             steps.run(check_steps(pair.equal, guard.device.type))
-            taken = [steps.snapshot()]
+            collected.seeds.append(steps.snapshot())
             # An error over all numbers can be judged by a sample too, and in fp64 all of them may not fit into memory.
             most = SAMPLE if pair.equal in BY_REFERENCE else None
             for _ in range(CONSECUTIVE - 1 if last else 0):
                 steps.run(1)
-                taken.append(steps.snapshot(most))
+                collected.further.append(steps.snapshot(most))
         if changed and guard.shares_its_process(variant):
             raise Failed("shared-cache", ", ".join(sorted(changed)), where=variant)
-        collected.seeds.append(taken[0])
-        collected.further += taken[1:]
     return collected
 
 
@@ -178,4 +176,17 @@ def counted_work(guard: Guard, seed: int) -> dict[str, Any]:
     seed_generators(seed)
     answer: object = guard.call("work-raised", "work", guard.pair().work)
     guard.expect_unchanged("work", "global-switch.work")
-    return expect_numbers("work", answer)
+    if not isinstance(answer, Mapping) or not all(isinstance(number, int | float) for number in answer.values()):
+        raise Failed("not-storable", f"work returned {answer!r}; return a mapping from names to numbers")
+    expect_storable("work", dict(answer))
+    return dict(answer)
+
+
+def expect_storable(method: str, answer: Any) -> None:
+    """Raise Failed where JSON, as which a record is written, cannot hold what a method of the pair returned; tuples are
+    allowed."""
+    try:
+        json.dumps(answer, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        remedy = "return numbers, text, None, or lists and dicts of these"
+        raise Failed("not-storable", f"{method} returned what no record can hold: {error}; {remedy}") from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 import numpy
@@ -157,8 +157,5 @@ def _not_defined(error: BaseException) -> str:
     """What the pair must define, if `error` comes from a method that it lacks; else empty."""
     if not isinstance(error, NotImplementedError):
         return ""
-    place: TracebackType | None = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    raised_in = place.tb_frame.f_code if place is not None else None
-    return next((what for method, what in TO_DEFINE.items() if method.__code__ is raised_in), "")
+    *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
+    return next((what for method, what in TO_DEFINE.items() if method.__code__ is innermost.f_code), "")

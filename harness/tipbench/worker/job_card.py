@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -34,12 +33,47 @@ def job_card(job: Job, step: Step) -> dict[str, float]:
 
 
 def phases_of(job: Job, step: Step) -> dict[str, float]:
-    """The median seconds of each of `PHASES` in a step, by its name."""
-    with _phases(job) as seconds:
-        seconds(step)  # untimed: with the new hooks, compiled code is compiled again
+    """The median seconds of each of `PHASES` in a step, by its name.
+
+    Everything before the model is called counts as loading, also zeroing gradients and copying to the device.
+    Everything between the model's forward pass and the optimizer's step counts as backward, also the loss.
+    """
+    spent = dict.fromkeys(PHASES, 0.0)
+    phase, since = LOADING, 0.0
+
+    def enter(following: str) -> Callable[..., None]:
+        def switch(*_: Any) -> None:
+            nonlocal phase, since
+            if job.device.type == "cuda":
+                torch.cuda.synchronize(job.device)
+            now = perf_counter()
+            spent[phase] += now - since
+            phase, since = following, now
+
+        return switch
+
+    def once() -> dict[str, float]:
+        nonlocal since
+        spent.update(dict.fromkeys(PHASES, 0.0))
+        since = perf_counter()
+        step()
+        enter(LOADING)()
+        return dict(spent)
+
+    _, forward, backward, stepping = PHASES
+    handles = [job.model.register_forward_pre_hook(enter(forward))]
+    handles.append(job.model.register_forward_hook(enter(backward if job.optimizer else LOADING)))
+    if job.optimizer is not None:
+        handles.append(job.optimizer.register_step_pre_hook(enter(stepping)))
+        handles.append(job.optimizer.register_step_post_hook(enter(LOADING)))
+    try:
+        once()  # untimed: with the new hooks, compiled code is compiled again
         timed: list[dict[str, float]] = []
         while len(timed) < _MOST and (len(timed) < _FEWEST or sum(sum(run.values()) for run in timed) < ENOUGH_S):
-            timed.append(seconds(step))
+            timed.append(once())
+    finally:
+        for handle in handles:
+            handle.remove()
     return {phase: median(run[phase] for run in timed) for phase in PHASES}
 
 
@@ -61,46 +95,3 @@ class _Traffic(TorchDispatchMode):
             tensors = {id(leaf): leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, torch.Tensor)}
             self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         return result
-
-
-@contextmanager
-def _phases(job: Job) -> Iterator[Callable[[Step], dict[str, float]]]:
-    """Yield a function that runs a step once, and returns the seconds of each phase.
-
-    Everything before the model is called counts as loading, also zeroing gradients and copying to the device.
-    Everything between the model's forward pass and the optimizer's step counts as backward, also the loss.
-    """
-    spent = dict.fromkeys(PHASES, 0.0)
-    phase, since = LOADING, 0.0
-
-    def enter(following: str) -> Callable[..., None]:
-        def switch(*_: Any) -> None:
-            nonlocal phase, since
-            if job.device.type == "cuda":
-                torch.cuda.synchronize(job.device)
-            now = perf_counter()
-            spent[phase] += now - since
-            phase, since = following, now
-
-        return switch
-
-    _, forward, backward, stepping = PHASES
-    handles = [job.model.register_forward_pre_hook(enter(forward))]
-    handles.append(job.model.register_forward_hook(enter(backward if job.optimizer else LOADING)))
-    if job.optimizer is not None:
-        handles.append(job.optimizer.register_step_pre_hook(enter(stepping)))
-        handles.append(job.optimizer.register_step_post_hook(enter(LOADING)))
-
-    def once(step: Step) -> dict[str, float]:
-        nonlocal since
-        spent.update(dict.fromkeys(PHASES, 0.0))
-        since = perf_counter()
-        step()
-        enter(LOADING)()
-        return dict(spent)
-
-    try:
-        yield once
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -30,21 +30,6 @@ ANSWER_LIMIT = 1 << 20
 CONNECTION_LOST = 74
 """Exit code of a worker that can no longer read requests or send answers (EX_IOERR of sysexits.h)."""
 
-COMMANDS = (
-    "build",
-    "warm",
-    "block",
-    "stretch",
-    "observe",
-    "work",
-    "engaged",
-    "results",
-    "compare",
-    "live_tensors",
-    "measure_memory",
-    "job_card",
-)
-
 
 class Unreadable(Exception):
     """What was received is no message; the text says why."""

@@ -17,19 +17,8 @@ from typing import Any, NoReturn
 from tipbench.suite.files import explain
 from tipbench.tip.reason import Reason
 from tipbench.worker.failed import Failed
-from tipbench.worker.protocol import (
-    ANSWER_LIMIT,
-    COMMANDS,
-    CONNECTION_LOST,
-    OUTPUT_LIMIT,
-    STACK_SIGNAL,
-    Channel,
-    Unsendable,
-)
+from tipbench.worker.protocol import ANSWER_LIMIT, CONNECTION_LOST, OUTPUT_LIMIT, STACK_SIGNAL, Channel, Unsendable
 from tipbench.worker.ranks import Ranks, run_ranks
-
-METHODS = {"observe": "mechanism", "work": "work"}
-"""Command -> method of the pair whose return value is the answer."""
 
 
 def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
@@ -86,14 +75,14 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
                 _leave(ranks)
             return
         command, arguments = request["command"], request["arguments"]
-        assert command in COMMANDS, command
         try:
             answer = getattr(session, command)(**arguments)
-            session.check_output(f"{command} {arguments.get('variant', '')}".strip())
+            session.guard.check_output(f"{command} {arguments.get('variant', '')}".strip())
             try:
                 reply(answer=answer)
             except Unsendable as why:
-                raise Failed("not-storable", f"what {METHODS.get(command, command)} returned {why}") from None
+                method = "mechanism" if command == "observe" else command
+                raise Failed("not-storable", f"what {method} returned {why}") from None
         except Failed as failure:
             rank = {"rank": ranks.rank} if ranks.count > 1 else {}
             reply(failed=asdict(replace(failure.why, fields={**failure.why.fields, **rank})))
@@ -101,7 +90,7 @@ def serve(ranks: Ranks, path: str, task: dict[str, Any]) -> None:
             if ranks.count == 1:
                 raise
             # After a rank is lost, the next collective of the other ranks raises.
-            detail = f"{command}: {explain(error, session.file)}"
+            detail = f"{command}: {explain(error, session.guard.file)}"
             reply(failed=asdict(Reason("exited.raised", {"rank": ranks.rank}, detail)))
 
 

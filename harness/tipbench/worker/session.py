@@ -1,7 +1,6 @@
 """The requests that a worker answers: it builds a pair's variants, and times, checks and measures.
 
-It decides nothing: no schedule, no statistics. Everything that times or judges is imported here, before
-the pair's file.
+Everything that times or judges is imported here, before the pair's file.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class Session:
     Attributes:
         device: where the variants run.
         guard: runs the pair's code.
-        check_output: `Guard.check_output`.
         card: reads the GPU; None on a CPU.
         ranks: the processes in lockstep with this one.
         steps: built steps, by variant.
@@ -69,16 +67,10 @@ class Session:
             # record its events on card 0, and make a context there.
             torch.cuda.set_device(self.device)
         self.guard = Guard(Path(task["file"]), Path(task["folder"]), task["pair"], self.device, task["size"])
-        self.check_output = self.guard.check_output
         self.card = Card(self.device) if self.device.type == "cuda" else None
         self.ranks = ranks
         self.steps: dict[str, Step] = {}
         self.results_of: dict[str, Results] = {}
-
-    @property
-    def file(self) -> Path:
-        """The file that defines the pair."""
-        return self.guard.file
 
     def build(self, variant: str, seed: int, first: bool = False) -> dict[str, float]:
         """Build a variant's step; answers {"seconds"}. first: also run it once, untimed, which may compile it."""

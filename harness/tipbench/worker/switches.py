@@ -11,13 +11,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial, reduce
 from typing import Any, cast
 
 import torch
-
-Reading = dict[str, Any]
 
 VARIABLES = (
     *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT"),
@@ -104,36 +102,35 @@ SWITCHES: dict[str, Callable[[], Any]] = {
 }
 """Public name of a switch -> function that reads it. None of them touches a GPU or computes anything."""
 
-CACHED = {"torch.backends.cudnn.benchmark": ("_get_cudnn_benchmark", "_set_cudnn_benchmark")}
-"""Switch that affects the entries of a process-wide cache, but not their keys -> its getter and setter in `torch._C`.
-The key of cuDNN's plan cache is a convolution's shapes, types and precision: whichever side comes first fills it, and
-the other side runs with the same plans."""
+CACHED = "torch.backends.cudnn.benchmark"
+"""A switch that affects the entries of a process-wide cache, but not their keys. The key of cuDNN's plan cache is a
+convolution's shapes, types and precision: whichever side comes first fills it, and the other side runs with the same
+plans."""
 
 
 @contextmanager
 def changes_of_cached() -> Iterator[set[str]]:
-    """Collect the names of those in CACHED whose value is changed meanwhile, by their property or by `flags(...)`."""
+    """Collect the name of CACHED if its value is changed meanwhile, by its property or by `flags(...)`."""
     changed: set[str] = set()
+    put = torch._C._set_cudnn_benchmark
 
-    with ExitStack() as undo:
-        for name, (getter, setter) in CACHED.items():
-            get, put = getattr(torch._C, getter), getattr(torch._C, setter)
+    def noted(value: bool) -> None:
+        if value != torch._C._get_cudnn_benchmark():
+            changed.add(CACHED)
+        put(value)
 
-            def noted(value: Any, name: str = name, get: Any = get, put: Any = put) -> None:
-                if value != get():
-                    changed.add(name)
-                put(value)
-
-            *path, last = name.removeprefix("torch.").split(".")
-            # The property has bound the setter; `flags` looks it up in torch._C at each call.
-            bound = vars(type(reduce(getattr, path, cast(Any, torch))))[last]
-            for place, attribute in ((bound, "setter"), (torch._C, setter)):
-                undo.callback(setattr, place, attribute, getattr(place, attribute))
-                setattr(place, attribute, noted)
+    # The property has bound the setter; `flags` looks it up in torch._C at each call.
+    places = (vars(type(torch.backends.cudnn))["benchmark"], "setter"), (torch._C, "_set_cudnn_benchmark")
+    for place, attribute in places:
+        setattr(place, attribute, noted)
+    try:
         yield changed
+    finally:
+        for place, attribute in places:
+            setattr(place, attribute, put)
 
 
-def read() -> Reading:
+def read() -> dict[str, Any]:
     """The value of every switch now; "unknown" for one that torch cannot read, in this version or present state."""
     return {name: _value(reader) for name, reader in SWITCHES.items()}
 

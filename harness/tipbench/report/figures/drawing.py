@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib
-from matplotlib.axis import Axis
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -41,7 +41,6 @@ SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # names may hold dollar signs
     "xtick.color": LIGHT["ink"],
     "ytick.color": LIGHT["ink"],
-    "legend.frameon": False,
     "savefig.dpi": 150,
     "svg.fonttype": "none",
     "svg.hashsalt": "tipbench",
@@ -85,25 +84,23 @@ def save(drawing: Drawing, format: Format) -> bytes:
     return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{drawing.name}-", svg).encode()
 
 
-def ratio_axis(axis: Axis, ends: Sequence[float]) -> None:
-    """Label an axis with round ratios between its ends, 1x always among them, none too near to another."""
-    low, high = ends
+def ratio_axis(axes: Axes, name: Literal["x", "y"], ratios: Sequence[float], ends: Sequence[float]) -> None:
+    """Make an axis logarithmic: all ratios fit, 1x too, and the ends of intervals unless they lie three times as far.
+    Its labels are round ratios, 1x always among them, none too near to another."""
+    low, high = min(0.95, *ratios), max(1.05, *ratios)
+    low, high = max(min([low, *ends]), low / 3), min(max([high, *ends]), high * 3)
+    room = (high / low) ** 0.03
+    low, high = low / room, high * room
+    axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
     ticks: list[float] = []
     for tick in TICKS:
         is_apart = all(abs(math.log(tick / chosen)) > 0.07 * math.log(high / low) for chosen in ticks)
         if low <= tick <= high and is_apart:
             ticks.append(tick)
     ticks.sort()
+    axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_ticks(ticks, [f"{tick:g}x" for tick in ticks])
     axis.set_minor_locator(NullLocator())
-
-
-def ratio_limits(ratios: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
-    """Of a logarithmic axis: all ratios fit, 1x too, and the ends of intervals unless they lie three times as far."""
-    low, high = min(0.95, *ratios), max(1.05, *ratios)
-    low, high = max(min([low, *ends]), low / 3), min(max([high, *ends]), high * 3)
-    room = (high / low) ** 0.03
-    return low / room, high * room
 
 
 def shorten(text: str, longest: int = 60) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shorten
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, shorten
 from tipbench.report.result import Result
 from tipbench.tip.pair import CONTROL
 
@@ -54,10 +54,7 @@ def _paint(title: str, curve: Curve) -> Figure:
     highs = [curve[value].high or speedup for value, speedup in zip(values, speedups, strict=True)]
     if values[0] > 0 and values[-1] >= 4 * values[0]:  # settings such as 1, 2, 4, 8 are chosen by ratio
         axes.set_xscale("log")
-    axes.set_yscale("log")
-    ends = ratio_limits(speedups, [*lows, *highs])
-    axes.set_ylim(ends)
-    ratio_axis(axes.yaxis, ends)
+    ratio_axis(axes, "y", speedups, [*lows, *highs])
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.axhline(1, color=LIGHT["muted"], linewidth=1)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import DEPENDS, DO_NOT, OPERATIONS, USE, USE_IF
-from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, ratio_limits, shorten
+from tipbench.report.figures.drawing import LIGHT, Drawing, ratio_axis, shorten
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import job_words
 
@@ -44,7 +44,7 @@ def bars(answers: Sequence[Answer]) -> list[Bar]:
     for answer in answers:
         if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT) or answer.workload == OPERATIONS:
             continue
-        jobs = [(gain.pair, gain.effect.mean) for gain in answer.gains if gain.state in ("gain", "loss")]
+        jobs = [(gain.row.pair, gain.mean) for gain in answer.gains if gain.state.word in ("gain", "loss")]
         timed = [(pair, mean) for pair, mean in jobs if mean and answer.claim == Claim.FASTER]
         if timed:
             pair, mean = max(timed, key=lambda job: abs(job[1].mean))
@@ -58,20 +58,14 @@ def drawing(bars: Sequence[Bar]) -> list[Drawing]:
     """One figure; none without bars."""
     if not bars:
         return []
-    least, most = bars[0], bars[-1]
-    ends = f"{shorten(least.name)} {least.ratio:.3g}x" + (
-        f" to {shorten(most.name)} {most.ratio:.3g}x" if bars[1:] else ""
-    )
+    ends = " to ".join(f"{shorten(bar.name)} {bar.ratio:.3g}x" for bar in dict.fromkeys((bars[0], bars[-1])))
     return [Drawing("jobs", f"What changes bring, time before over time after: {ends}.", lambda: _paint(bars))]
 
 
 def _paint(bars: Sequence[Bar]) -> Figure:
     figure = Figure(figsize=(8, len(bars) * LINE + 0.8), layout="constrained")
     panel = figure.subplots()
-    panel.set_xscale("log")
-    ends = ratio_limits([bar.ratio for bar in bars], [end for bar in bars for end in (bar.low, bar.high)])
-    panel.set_xlim(ends)
-    ratio_axis(panel.xaxis, ends)
+    ratio_axis(panel, "x", [bar.ratio for bar in bars], [end for bar in bars for end in (bar.low, bar.high)])
     panel.axvline(1, color=LIGHT["muted"], linewidth=1)
     for place, bar in enumerate(bars):
         color, mark = ("good", ">") if bar.ratio > 1 else ("bad", "<")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from typing import Any
 from tipbench.machine.describe import name as name_of
 from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS
 from tipbench.machine.proc import UNAVAILABLE
-from tipbench.publish.forms import compiler_form, hardware_name, number, version_form
+from tipbench.publish.forms import compiler_form, hardware_name, version_form
 from tipbench.publish.suite import declares, is_own
+from tipbench.records.fields import LARGEST
 from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice
 from tipbench.suite.source import sides, suite_source
@@ -36,30 +37,26 @@ _CONTROL = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Publication:
     """A run as it may be published.
 
     Attributes:
         run: the run.
         notices: what was wrong with its file.
         withheld: names of the pairs that are left out because the suite as installed here does not have them.
-        folder: of its file. It stays here, and says which runs of a comparison are of one machine.
-        reference: whether it is a reference run.
     """
 
     run: Run
     notices: tuple[Notice, ...]
     withheld: tuple[str, ...]
-    folder: Path = field(default=Path(), repr=False)
-    reference: bool = False
 
 
-def redact(run: Run, notices: Sequence[Notice] = ()) -> Allowed:
+def redact(run: Run, notices: Sequence[Notice] = ()) -> Publication:
     """What may be published of a run."""
     records = [(record.name, _record(record)) for record in run.records]
     withheld = [name for name, record in records if record is None]
     withheld += [name for name in run.planned if not all(map(is_own, name.split(".")))]
-    return Allowed(
+    return Publication(
         Run(
             id=_id(run.id),
             started=_date(run.started),
@@ -119,14 +116,13 @@ def _record(record: Record) -> Record | None:
         file=info.file,
         job=info.job if is_own(info.job.removeprefix(f"{info.tip['id']}.")) else "",
         needs=(),
-        variants=tuple(replace(side, settings=_ranks(side.settings), needs=()) for side in public.info.variants),
+        variants=tuple(
+            replace(side, settings=ProcessSettings(ranks=side.settings.ranks), needs=())
+            for side in public.info.variants
+        ),
         code=info.code if info.code == sides(suite_source(info.file), info.pair) else {},
     )
     return replace(public, info=about)
-
-
-def _ranks(settings: ProcessSettings) -> ProcessSettings:
-    return ProcessSettings(ranks=settings.ranks)
 
 
 def _own(text: str) -> str:
@@ -135,7 +131,7 @@ def _own(text: str) -> str:
 
 def _of_hardware(text: str) -> str:
     """A text of the suite's own, a version, a processor's or a card's name, or a compiler's; of others nothing."""
-    return _own(text) or version_form(text) or hardware_name(text) or compiler_form(text) or ""
+    return _own(text) or version_form(text) or hardware_name(text) or compiler_form(text)
 
 
 def _public(value: Any, form: Callable[[str], str] = _own) -> Any:
@@ -150,7 +146,7 @@ def _public(value: Any, form: Callable[[str], str] = _own) -> Any:
         return type(value)(_public(item, form) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{each.name: _public(getattr(value, each.name), form) for each in fields(value)})
-    return value if isinstance(value, bool) else number(value)
+    return value if isinstance(value, int | float) and abs(value) < LARGEST else None
 
 
 def _reason(reason: Reason) -> Reason:
