@@ -155,27 +155,6 @@ def test_a_misspelt_name_is_answered_by_the_nearest_and_nothing_is_stored(say: S
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ("run", "-k", "micro"),
-        ("run", "--fresh"),
-        ("run", "--spread=srun"),
-        ("fleet", "plan", "x", "-k", "micro"),
-        ("list", "--json"),
-        ("run", "--resume=a.jsonl"),
-        ("advise", "train.py:job", "--check", "score"),
-    ],
-    ids=" ".join,
-)
-def test_an_option_that_is_no_more_names_what_to_use(say: Said, typed: tuple[str, ...]) -> None:
-    code, _, err = say(*typed)
-    assert code == 2
-    assert err.startswith(f"tipbench: {typed[0]} has no -")
-    assert " any more: " in err
-    assert err.count("\n") == 1
-
-
 def test_no_command_needs_pytest(tmp_path: Path) -> None:
     """pytest and pytest-benchmark belong to an extra."""
     for name in ("pytest", "_pytest", "pytest_benchmark"):

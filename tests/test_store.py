@@ -194,7 +194,7 @@ def test_an_unreadable_header_is_named(path: Path, line: bytes) -> None:
 
 @pytest.mark.parametrize("schema", [None, "4", SCHEMA - 1, SCHEMA + 1])
 def test_a_file_of_another_schema_is_refused(path: Path, schema: Any) -> None:
-    with pytest.raises(StoreError, match=rf"line 1: schema {schema!r}; .* update tipbench, or convert"):
+    with pytest.raises(StoreError, match=rf"line 1: schema {schema!r}; .* update tipbench, or read an older"):
         read(edit_fields(path, 1, schema=schema))
 
 

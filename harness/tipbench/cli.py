@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 
 from tipbench.errors import UserError
@@ -20,25 +19,6 @@ from tipbench.machine.interrupts import interrupts
 
 EXIT_CODES = "exit codes: 0 done, 1 some pair failed, 2 usage or a file that cannot be used, 130 interrupted"
 
-REMOVED = {
-    ("advise", "--allow"): "what changes results is always tried, by itself; `tuned.py --lossy` follows it",
-    ("advise", "--check"): "how far results are off stands on the page, beside what each change of precision brings",
-    ("fleet", "-k"): "name pairs, or patterns of names: --names '*Training'",
-    ("fleet", "--profile"): "give a time: --budget 5m",
-    ("list", "--json"): "it prints text alone; a run's file holds what each pair needs, as JSON",
-    ("run", "-k"): "name pairs, or patterns of names: '*Training'",
-    ("run", "--profile"): "give a time: --budget 5m begins with the tips that pay most",
-    ("", "--same-machine"): "leave it out: runs that lie in one folder are of one machine if they are alike",
-    ("run", "--resume"): "leave it out: the same command goes on with this machine's file; --new begins another",
-    ("report", "--alone"): "leave it out: a report is of one file",
-    ("report", "--format csv"): "in Python, tipbench.load(FILE).to_csv(NAME) writes it",
-    ("compare", "--format json"): "in Python, tipbench.load(FILE, FILE) has the numbers",
-    ("publish", "--public-name"): "leave it out: a machine's name is made of its hardware",
-    ("run", "--fresh"): "leave it out: every run checks and measures everything itself",
-    ("run", "--spread"): "ranks are those of one machine; `tipbench fleet` measures several machines, each by itself",
-}
-"""Options that are no more, by their command, or "" for any -> what to do instead."""
-
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a device that takes no more."""
 
@@ -48,12 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.platform != "linux":
         print("tipbench: only Linux is supported; Windows runs it under WSL", file=sys.stderr)
         return 2
-    command, *words = [*(sys.argv[1:] if arguments is None else arguments), ""]
-    for word, following in pairwise(words):
-        for option in (word.partition("=")[0], word.replace("=", " "), f"{word} {following}"):
-            if instead := REMOVED.get((command, option), REMOVED.get(("", option))):
-                print(f"tipbench: {command} has no {option} any more: {instead}", file=sys.stderr)
-                return 2
     options = _parser().parse_args(arguments)
     try:
         code = exit_code(lambda: int(options.command(options)))

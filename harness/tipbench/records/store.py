@@ -28,7 +28,7 @@ from tipbench.records.record import Record, Run
 from tipbench.tip.reason import printable
 
 SCHEMA = 4
-"""Version of the format, the only one that is read. If you raise it, let `tests/convert_runs.py` convert older runs."""
+"""Version of the format, the only one that is read. If you raise it, convert the stored runs."""
 
 RUN_FILES = "????-??-??-*.jsonl"
 """Pattern of the names of results files; their folder may hold other files."""
@@ -282,7 +282,7 @@ def _header(path: Path, line: bytes) -> Run:
     except ValueError as error:
         raise UnusableFile(path, f", line 1: the header is {error}; {advice}") from error
     if (schema := data.get("schema")) != SCHEMA:
-        remedy = "update tipbench, or convert an older file in its repository with: python -m tests.convert_runs FILE"
+        remedy = "update tipbench, or read an older file with the commit of the suite that the file names"
         raise UnusableFile(path, f", line 1: schema {schema!r}; this version of tipbench reads {SCHEMA}: {remedy}")
     try:
         convert(data, Header)
