@@ -61,6 +61,18 @@ class Convolution(_Control):
         return lambda: conv(images)
 
 
+class Copy(_Control):
+    """A copy between two tensors that no cache holds."""
+
+    sizes = Sizes(dict(elements=2**24), L=dict(elements=2**26), test=dict(elements=1000))
+    flush_l2 = True
+
+    def build(self) -> Step:
+        source = torch.randn(self.size["elements"], device=self.device)
+        copied = torch.empty_like(source)
+        return lambda: copied.copy_(source)
+
+
 class TrainingStep(_Control):
     """Forward, backward and optimizer step of a small multilayer perceptron."""
 

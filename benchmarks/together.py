@@ -1,9 +1,9 @@
 """What several tips bring together, on one job of each kind of work.
 
 Gains do not multiply: two tips may save the same time, and what the first leaves of a step is all that the second can
-shorten. So the tips that such a job can always follow are followed at once here, and `without_...` leaves out one of
-them. No guide gives this as a tip, and no count of answers holds it. On a GPU these are the first things to know of it:
-`make gpu` begins with them.
+shorten. So the tips that such a job can always follow are followed at once here; `without_...` leaves out one of them,
+and `only_...` follows the first, so that a page can add them one by one. No guide gives this as a tip, and no count of
+answers holds it. On a GPU these are the first things to know of it: a run on one begins with them.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,8 @@ TIP = Tip(
     guide=(),
     claim=Claim.FASTER,
     ways={
+        "only_amp": "",
+        "only_channels_last": "",
         "without_amp": "",
         "without_channels_last": "",
         "without_compile_modes": "",
@@ -52,6 +54,7 @@ def operations_and_low_precision(step: Step) -> str:
 class GPTTraining(
     TrainGPT,
     apply=all_of(amp, fused_optimizer, compile_model),
+    only_amp=amp,
     without_amp=all_of(fused_optimizer, compile_model),
     without_fused_optimizer=all_of(amp, compile_model),
     without_compile_modes=all_of(amp, fused_optimizer),
@@ -80,6 +83,7 @@ class ResNetInference(
 class ResNetTraining(
     TrainResNet,
     apply=all_of(channels_last, amp, fused_optimizer),
+    only_channels_last=channels_last,
     without_channels_last=all_of(amp, fused_optimizer),
     without_amp=all_of(channels_last, fused_optimizer),
     without_fused_optimizer=all_of(channels_last, amp),

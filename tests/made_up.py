@@ -247,16 +247,10 @@ def realistic() -> Run:
     return run(records, planned=planned)
 
 
-def with_work(about: PairInfo, effect: float, work: Mapping[str, Any], baseline_s: float) -> Record:
-    """One step a block, whose baseline takes `baseline_s` and does this work."""
-    record = measured(about, {"optimized": effect}, baseline_s=baseline_s, steps=1)
-    return replace(record, variants={**record.variants, "baseline": VariantRecord("measured", work=work)})
-
-
 def on_a_gpu() -> Record:
-    """A pair on a card whose driver reports clocks, temperature and energy, and refuses its power."""
+    """A pair on a card whose driver reports clocks and temperature, and refuses its power."""
     record = measured(info(device="cuda"), {"optimized": 0.3})
-    mhz, joules = {"baseline": 1980, "optimized": 1755}, {"baseline": 1.25, "optimized": 0.875}
+    mhz = {"baseline": 1980, "optimized": 1755}
     launches = tuple(
         replace(
             launch,
@@ -268,8 +262,7 @@ def on_a_gpu() -> Record:
         )
         for launch in record.launches
     )
-    variants = {name: replace(side, energy={"joules_a_step": joules[name]}) for name, side in record.variants.items()}
-    return replace(record, launches=launches, variants=variants)
+    return replace(record, launches=launches)
 
 
 HOSTILE = (
@@ -319,7 +312,7 @@ def edited(file: Path, change: Callable[[list[dict[str, Any]]], object]) -> None
 
 def learnt(record: Record) -> Iterator[Record]:
     """A record as it grows: what its checks have found, two launches, its memory, and then the others."""
-    nothing: dict[str, Any] = {"memory": {}, "one_off": {}, "energy": {}}
+    nothing: dict[str, Any] = {"memory": {}, "one_off": {}}
     checked = {name: replace(side, **nothing) for name, side in record.variants.items()}
     parts = [
         replace(record, launches=record.launches[:count], steps=record.steps if count else 0)

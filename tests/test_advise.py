@@ -159,7 +159,7 @@ def test_what_makes_every_measurement_long_is_reported(without_faults: Survey) -
 
 def test_every_tip_is_tried_or_named_with_what_to_write(without_faults: Survey) -> None:
     modules = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
-    tips = {module.TIP.id for module in modules} - {"control", "limit", "together"}
+    tips = {module.TIP.id for module in modules} - {"control", "together"}
     for_gpus = {module.TIP.id for module in modules if {pair.devices for pair in pair_classes(module)} == {("cuda",)}}
     by_hand = {tip for tip, _, _ in without_faults.by_hand}
     assert not by_hand & for_gpus

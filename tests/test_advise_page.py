@@ -218,9 +218,9 @@ def test_what_a_single_change_costs_once_is_said_or_that_it_is_not_known() -> No
 
 
 def test_what_to_write_in_several_lines_is_shown_in_one_line() -> None:
-    code = "# of equal settings in one group\nfor group in groups: group.update(fused=True)\noptimizer.step()"
+    code = "# of equal settings in one group\nfor group in groups: group.update(fused=True)\noptimizer.step()  # once"
     survey = replace(SURVEY, ways=[replace(way("a"), do=code), *SURVEY.ways[1:]])
-    shown = "(of equal settings in one group) for group in groups: group.update(fused=True) then optimizer.step()"
+    shown = "for group in groups: group.update(fused=True) then optimizer.step()"
     assert lines(replace(together(1.5, a=1.5), survey=survey))[3] == f"  {shown}"
 
 
@@ -241,16 +241,17 @@ def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
     assert lines(outcome)[3] == f"  {tried}"
 
 
-def test_launches_without_a_verdict_are_no_headline_and_no_advice() -> None:
-    """On a busy machine "about 43.7x with 1 change, from 1 launch: no verdict yet" was written into a program."""
-    beside_others = replace(speedup(13.2), verdict="inconclusive")
-    outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": beside_others})
-    assert not pays(outcome)
+def test_few_launches_are_likely_an_advice_where_their_interval_lies_beyond_5_percent_and_else_none() -> None:
+    few = replace(speedup(13.2), verdict="inconclusive", effects=(1.0,))
+    outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": few})
+    assert pays(outcome)
     assert is_open(outcome)
-    assert as_json(outcome)["together"] is None
-    assert lines(outcome)[2:4] == [
-        "Not known yet: 2 changes together, 13.2x [12.9, 13.5]",
-        "  Tried together, without a verdict yet: do a and do b, 13.2x [12.9, 13.5]",
+    assert lines(outcome)[2] == "13.2x [12.9, 13.5] with 2 changes, likely, from 1 launch"
+    close = replace(outcome, sides={"optimized": replace(speedup(1.06), verdict="inconclusive")})
+    assert as_json(close)["together"] is None
+    assert lines(close)[2:4] == [
+        "Not known yet: 2 changes together, 1.06x [1.04, 1.08]",
+        "  Tried together, without a verdict yet: do a and do b, 1.06x [1.04, 1.08]",
     ]
     assert not is_open(together(1.5, a=1.3)), "what is decided needs no more"
 

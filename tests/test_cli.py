@@ -253,7 +253,6 @@ def test_the_list_for_people_says_why_not_and_what_to_do(say: Said, known: list[
     _, out, _ = say("list")
     assert "why: no GPU; remedy: buy one" in out
     assert "\n3 pairs, 0 run here (torch 2.15.0, cpu)\n" in out
-    assert "\n1 of the guides' 60 items have a tip.\n" in out
 
 
 def test_reports_of_several_files_are_written_into_the_folder_named(say: Said, tmp_path: Path) -> None:

@@ -74,13 +74,12 @@ def test_what_the_platform_withholds_is_minus_one(tmp_path: Path, text: str | No
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Card:
-    """Card "ab-12" of a driver that refuses to tell power, and has counted 5 J more at every look at the energy."""
+    """Card "ab-12" of a driver that refuses to tell power."""
     import pynvml
 
     def refuse(_: object) -> int:
         raise pynvml.NVMLError_NoPermission
 
-    joules = iter(range(100, 1000, 5))
     answers = {
         "nvmlInit": lambda: None,
         "nvmlDeviceGetHandleByUUID": lambda uuid: {"GPU-ab-12": 7}[uuid],
@@ -88,7 +87,6 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Card:
         "nvmlDeviceGetTemperature": lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
         "nvmlDeviceGetPowerUsage": refuse,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _: pynvml.nvmlClocksEventReasonSwPowerCap,
-        "nvmlDeviceGetTotalEnergyConsumption": lambda _: 1000 * next(joules),
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
@@ -99,12 +97,6 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Card:
 def test_a_card_is_read_and_what_its_driver_refuses_is_never_a_zero(card: Card) -> None:
     known = {"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": -1, "clock_events": 4}
     assert card.read() == known
-
-
-def test_energy_is_counted_over_many_steps(card: Card) -> None:
-    steps: list[int] = []
-    assert card.joules_a_step(lambda: steps.append(1), step_s=0.5) == 5 / 4
-    assert len(steps) == 4
 
 
 def test_a_driver_that_does_not_know_the_card_reports_nothing(
@@ -119,7 +111,6 @@ def test_a_driver_that_does_not_know_the_card_reports_nothing(
     unknown = Card(CPU)
     assert set(unknown.read().values()) == {-1}
     assert unknown.read().keys() == card.read().keys()
-    assert unknown.joules_a_step(lambda: pytest.fail("a step for nothing"), step_s=1.0) is None
     assert capsys.readouterr() == ("", "")
 
 

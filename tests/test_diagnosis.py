@@ -53,7 +53,7 @@ def test_where_the_time_goes_is_a_word(survey: Survey, word: str) -> None:
 
 
 def test_what_can_act_on_it_is_named_and_what_it_rests_on() -> None:
-    ways = [WayHere("async-loading", "async-loading", "", "", first=True), WayHere("amp", "amp", "", "")]
+    ways = [WayHere("async-loading", "async-loading", "", "", first=2), WayHere("amp", "amp", "", "")]
     said = where(replace(surveyed(64, 12, 24, 0), ways=ways))
     assert said == [
         "Where the time goes: waits for data 64 %.",
@@ -65,10 +65,10 @@ def test_what_can_act_on_it_is_named_and_what_it_rests_on() -> None:
 
 def test_a_job_that_keeps_its_tensors_grows_and_one_that_does_not_stays_level() -> None:
     held: list[torch.Tensor] = []
-    seen = run_many(lambda: held.append(torch.ones(1 << 18)), math.inf)  # of 1 MiB
-    assert (seen["steps"], round(seen["grows"] / 2**20, 1)) == (200, 1.0)
+    seen = run_many(lambda: held.append(torch.ones(1 << 17)), math.inf)  # of 512 KiB
+    assert (seen["steps"], round(seen["grows"] / 2**20, 1)) == (1000, 0.5)
     held.clear()
-    assert run_many(lambda: torch.ones(1 << 18), math.inf)["grows"] == 0.0
+    assert run_many(lambda: torch.ones(1 << 17), math.inf)["grows"] == 0.0
     assert run_many(lambda: None, -math.inf) == {}, f"fewer than {LEAST_STEPS} steps show nothing"
 
 
@@ -82,7 +82,7 @@ def test_steps_that_take_longer_and_longer_are_reported(monkeypatch: pytest.Monk
     seen = run_many(step, math.inf)
     assert seen["slower"] > 2
     survey = replace(surveyed(1, 40, 60, 0), **seen)
-    assert where(survey)[-1].startswith("Steps get slower: the last 50 of 200 took")
+    assert where(survey)[-1].startswith("Steps get slower: the last 25 of 200 took")
 
 
 JOBS = """

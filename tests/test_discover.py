@@ -251,7 +251,7 @@ def test_files_of_benchmarks_are_imported_under_their_package_name() -> None:
 def test_a_package_of_others_named_benchmarks_takes_nothing_over(tmp_path: Path) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks/__init__.py").write_text("raise RuntimeError\n")
-    program = "from tipbench.suite import files as f; f.load_module(f.BENCHMARKS / 'limit.py', f.BENCHMARKS)"
+    program = "from tipbench.suite import files as f; f.load_module(f.BENCHMARKS / 'control.py', f.BENCHMARKS)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, check=True)
 

@@ -23,12 +23,12 @@ from tipbench.tip.reason import Reason
 OTHER = {**MACHINE, "cpu": "Intel Xeon", "microarchitecture": "sapphirerapids", "name": "intel-xeon-2c-24g"}
 
 
-def records(gain: float, copy_s: float = 0.02, job_s: float = 0.5, failed: str = "") -> list[Record]:
+def records(gain: float, control_s: float = 0.02, job_s: float = 0.5, failed: str = "") -> list[Record]:
     control = tip("control", title="Identical code on both sides", guide=[])
-    copy = info("Copy", tip=control, file="benchmarks/limit.py")
+    one_core = info("SmallOperations", tip=control, file="benchmarks/control.py")
     job = info("Training", tip=tip("pays", title="Do what pays."), scale="macro", task="training")
     made = [
-        measured(copy, {"optimized": 0.0}, baseline_s=copy_s),
+        measured(one_core, {"optimized": 0.0}, baseline_s=control_s),
         measured(job, {"optimized": gain}, baseline_s=job_s),
     ]
     if failed:
@@ -56,15 +56,15 @@ def planned(folder: Path, **kinds: list[str]) -> None:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """Nine nodes of one kind, of which fat3 copies slowly and fat7 fails; and two of another kind, on which the tip
+    """Nine nodes of one kind, of which fat3 has slow cores and fat7 fails; and two of another kind, on which the tip
     costs."""
     folder = tmp_path / "fleet"
     fat, thin = [f"fat{number}" for number in range(1, 10)], ["thin1", "thin2"]
     planned(folder, a=fat, b=thin)
     for number, name in enumerate(fat):
-        copy_s = 0.02 * (1.3 if name == "fat3" else 1 + 0.001 * number)
+        control_s = 0.02 * (1.3 if name == "fat3" else 1 + 0.001 * number)
         gain = 0.3 + 0.002 * number
-        node(folder, name, MACHINE, records(gain, copy_s, 0.5, "segmentation fault" if name == "fat7" else ""))
+        node(folder, name, MACHINE, records(gain, control_s, 0.5, "segmentation fault" if name == "fat7" else ""))
     for name in thin:
         node(folder, name, OTHER, records(-0.2))
     return folder
@@ -75,7 +75,7 @@ def test_a_fleet_says_what_pays_where_and_which_nodes_are_slow(fleet: Path, caps
     page = capsys.readouterr().out
     assert page.startswith("# PyTorch tuning tips on 11 nodes of 2 kinds of machine")
     assert "| Do what pays.: Training on a CPU | reverses | **use it** 1.4x (1.3-1.4) | **don't** 0.82x |" in page
-    assert "| copying memory | 9 | -0.5 % to +29 % | **fat3** +29 %, suspected;" in page
+    assert "| one core | 9 | -0.5 % to +29 % | **fat3** +29 %, suspected;" in page
     assert f"`tipbench fleet run {fleet} --again fat3`." in page
 
 
@@ -130,7 +130,7 @@ def made_up(nodes: int, deviation: float, seed: int, slow_by: float = 0.0) -> sl
     numbers = random.Random(seed)
     effects = {f"n{number}": numbers.gauss(0.0, deviation) for number in range(nodes)}
     effects["n0"] += math.log1p(slow_by)
-    return slow.slow_part("copying memory", effects, {name: [] for name in effects})
+    return slow.slow_part("one core", effects, {name: [] for name in effects})
 
 
 def test_of_kinds_without_a_slow_node_hardly_any_is_accused() -> None:

@@ -163,9 +163,9 @@ def ended(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def expect_advice(folder: Path, described: str, *job: str, budget: str = "5m") -> None:
+def expect_advice(folder: Path, described: str, *job: str) -> None:
     """That the command writes an advice in which the job is described, and measures a tip on it."""
-    done = ended(folder, "advise", "--busy", "--budget", budget, *job)
+    done = ended(folder, "advise", "--busy", "--budget", "3m", *job)
     assert done.returncode in (0, 1), done.stderr  # 1: other tests beside this one make a job differ from itself
     runs = [store.read(file)[0] for file in folder.glob("advice/*/alone/**/*.jsonl")]
     measured = [record.info.tip["id"] for run in runs for record in run.records if record.outcome == "measured"]
@@ -188,7 +188,7 @@ def test_whatever_a_function_may_return_is_measured(tmp_path: Path, form: str) -
 
 def test_a_command_is_measured(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.randn(512, 512).sum()\n")
-    expect_advice(tmp_path, "train.py: a command", "--", sys.executable, "train.py", "--epochs", "1", budget="3m")
+    expect_advice(tmp_path, "train.py: a command", "--", sys.executable, "train.py", "--epochs", "1")
 
 
 def test_pairs_of_ones_own_are_measured(tmp_path: Path) -> None:

@@ -10,14 +10,12 @@ from tests.made_up import both, info, measured, run, tip
 from tipbench.records import store
 from tipbench.records.record import Record
 from tipbench.report import guides
-from tipbench.suite.catalog import coverage
-from tipbench.suite.discover import Discovery
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.guide import ITEMS, SOURCES, GuideSentence, Item
 from tipbench.tip.pair import Claim, Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
-FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "control_jobs", "limit", "together")]
+FILES = [file for file in pair_files(BENCHMARKS) if file.stem not in ("control", "control_jobs", "together")]
 
 
 def tip_and_pairs(file: Path) -> tuple[Tip, list[type[Pair]]]:
@@ -44,12 +42,6 @@ def test_a_tip_has_pairs_of_both_scales_or_says_why_not(tip: Tip, pairs: list[ty
     scales = {pair.scale for pair in pairs}
     assert "macro" in scales
     assert ("micro" in scales) != bool(tip.no_micro), "either micro pairs, or the reason why there are none"
-
-
-def test_the_readme_s_table_is_what_list_prints(suite: Discovery) -> None:
-    readme = (BENCHMARKS / "README.md").read_text()
-    (table,) = re.findall(r"<!-- coverage: .*? -->\n(.*?)\n<!-- end of coverage -->", readme, re.DOTALL)
-    assert table == coverage(suite)
 
 
 def test_each_sentence_of_the_guides_names_what_is_there_or_says_why_nothing_is() -> None:

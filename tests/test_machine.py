@@ -214,8 +214,7 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         DeviceGetClockInfo=lambda _, kind: clocks[kind],
         DeviceGetTemperature=lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
         DeviceGetPowerUsage=refused,
-        DeviceGetCurrentClocksEventReasons=lambda _: pynvml.nvmlClocksEventReasonGpuIdle,
-        DeviceGetTotalEnergyConsumption=no_such_function,
+        DeviceGetCurrentClocksEventReasons=no_such_function,
     )
     assert gpu.gpus({}) == [
         {
@@ -228,8 +227,8 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
                 "compute_mode": "exclusive process",
             },
             "readings": {
-                **{"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": "denied", "clock_events": 1},
-                "millijoules": "unavailable",
+                **{"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": "denied"},
+                "clock_events": "unavailable",
             },
         }
     ]

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from tests import browser as chromium
 from tests.browser import Window
-from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip, with_work
+from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip
 from tests.test_html import check_by_axe
 from tipbench.machine.controls import HEAP, HEAP_BEFORE
 from tipbench.records.record import Record, Run
@@ -295,18 +295,11 @@ def disturbed() -> Record:
         (
             [on_a_gpu()],
             [
-                *("- GPU", "1980 -> 1755 MHz", "40 -> 40 C", "1.25 -> 0.875 J", "memory clock unavailable"),
+                *("- GPU", "1980 -> 1755 MHz", "40 -> 40 C", "memory clock unavailable"),
                 *("power unavailable", "its L2 cache as the step before had left it"),
             ],
         ),
         ([replace(on_a_gpu(), info=info(device="cuda", flush_l2=True))], ["its L2 cache emptied"]),
-        (
-            [
-                with_work(info("MatrixProduct", tip=tip("control")), 0.0, {"flops": 2_000_000_000}, 0.02),
-                with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000}, 0.01),
-            ],
-            ["Share of this machine's limit, Job: ", "(100 GFLOP/s): 50 % -> 100 %."],
-        ),
     ],
 )
 def test_what_only_some_pairs_have_is_on_their_pages(records: list[Record], shown: list[str]) -> None:

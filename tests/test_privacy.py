@@ -48,7 +48,7 @@ CANARIES = {
 GPU = {
     "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "570.86.15", "capability": "9.0",
     "power_limit_w": 700.0, "max_sm_mhz": 1980, "ecc": True, "mig": "unavailable",
-    "compute_mode": "exclusive process", "readings": {"sm_mhz": 1980, "celsius": 41, "millijoules": "unavailable"},
+    "compute_mode": "exclusive process", "readings": {"sm_mhz": 1980, "celsius": 41, "milliwatts": "unavailable"},
 }  # fmt: skip
 
 
@@ -84,10 +84,7 @@ def full_run() -> Run:
             dataclasses.replace(launch, gpu=gpu, card=card, stretches={"baseline": (0.02,)}),
             *records[2].launches[1:],
         ),
-        variants={
-            name: dataclasses.replace(side, energy={"joules_a_step": 2.5}, work={"flops": 10**9}, equal=lossy)
-            for name, side in records[2].variants.items()
-        },
+        variants={name: dataclasses.replace(side, equal=lossy) for name, side in records[2].variants.items()},
     )
     broken = dataclasses.replace(records[4], variants={"optimized": failed})
     return dataclasses.replace(
@@ -216,8 +213,8 @@ def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
 
 def test_texts_and_code_of_a_tip_are_the_suites_own(suite: Any) -> None:
     assert all(is_own(text) for info in suite.pairs for text in (info.tip["do"], *sum(info.tip["ways"].items(), ())))
-    assert declares("benchmarks/limit.py", "Copy")
-    assert not declares("benchmarks/limit.py", "Canary")
+    assert declares("benchmarks/control.py", "Convolution")
+    assert not declares("benchmarks/control.py", "Canary")
     about = ("records", 2, "info")
     changed = planted(FULL, (*about, "tip", ("item", "when")), "canary")
     assert redact(changed).withheld == ("channels-last.Convolution",), "without its condition an answer would mislead"

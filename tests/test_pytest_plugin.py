@@ -166,7 +166,7 @@ def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
     options = ["--tipbench-device", "cpu"]
     done = subprocess.run(
-        [*command, *options, BENCHMARKS / "general", BENCHMARKS / "limit.py"],
+        [*command, *options, BENCHMARKS / "general", BENCHMARKS / "control.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -175,7 +175,7 @@ def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     collected = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
     assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in collected
-    assert "limit.py::control::Copy[optimized]" in collected
+    assert "control.py::control::Convolution[optimized]" in collected
 
 
 def test_without_pytest_benchmark_what_is_missing_is_named(folder: Folder) -> None:

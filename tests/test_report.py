@@ -24,7 +24,6 @@ from tests.made_up import (
     realistic,
     run,
     tip,
-    with_work,
 )
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.records.store import Notice
@@ -75,7 +74,7 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
         assert list(pair) == [
             "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
             "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code", "reason",
-            "remedy", "gpu", "limit",
+            "remedy", "gpu",
         ]  # fmt: skip
 
 
@@ -97,7 +96,7 @@ def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
     (row,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
     nulls = ["speedup", "low", "high", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
     assert [name for name, value in row.items() if value is None] == nulls
-    assert (row["launches"], row["memory"], row["limit"]) == (0, {"baseline": {}, "variant": {}}, {})
+    assert (row["launches"], row["memory"]) == (0, {"baseline": {}, "variant": {}})
     assert row["reason_code"] == "hang"
     assert row["reason"].startswith("hang: ")
     assert row["remedy"] == "fix no_sync.py, line 40"
@@ -161,32 +160,8 @@ def test_a_gpus_readings_are_by_side_and_what_the_driver_refuses_is_missing() ->
         "memory_mhz": None,
         "celsius": {"baseline": 40, "variant": 40},
         "milliwatts": None,
-        "joules_a_step": {"baseline": 1.25, "variant": 0.875},
         "l2_emptied": False,
     }
-
-
-# ---- the machine's limit ----
-
-
-def test_shares_are_of_what_the_controls_of_the_same_run_reach() -> None:
-    control = tip("control")
-    product = with_work(info("MatrixProduct", tip=control), 0.0, {"flops": 2_000_000_000}, 0.02)
-    copy = with_work(info("Copy", tip=control), 0.0, {"bytes": 128_000_000}, 0.01)
-    both_known = with_work(info("Job", **MACRO), math.log(2), {"flops": 500_000_000, "bytes": 1_280_000}, 0.01)
-    made = run([product, copy, both_known])
-    (row,) = [pair for pair in pairs(made) if pair["pair"] == "Job"]
-    assert row["limit"] == {
-        "flops": {"baseline": pytest.approx(0.5), "variant": pytest.approx(1.0), "rate": pytest.approx(1e11)},
-        "bytes": {"baseline": pytest.approx(0.01), "variant": pytest.approx(0.02), "rate": pytest.approx(12.8e9)},
-    }
-
-
-def test_without_a_control_of_the_same_device_the_share_is_unknown() -> None:
-    job = with_work(info("Job", **MACRO), 0.5, {"flops": 500_000_000}, 0.01)
-    product = with_work(info("MatrixProduct", tip=tip("control"), device="cuda"), 0.0, {"flops": 2_000_000_000}, 0.02)
-    for made in (run([job]), run([product, job]), run([replace(product, outcome="failed"), job])):
-        assert next(pair for pair in pairs(made) if pair["pair"] == "Job")["limit"] == {}
 
 
 def test_an_answer_is_told_once_and_more_of_them_than_fit_a_terminal_in_a_line_a_kind() -> None:

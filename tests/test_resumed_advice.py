@@ -33,7 +33,8 @@ WAYS = [
 A_JOB = replace(
     SURVEY,
     ways=WAYS,
-    card={"flops": 1e9, "loading": 0.01, "forward": 0.02, "backward": 0.02, "optimizer": 0.01},
+    card=dict.fromkeys(("flops", "bytes", "peak_flops", "peak_bytes"), 1e9)
+    | {"loading": 0.01, "forward": 0.02, "backward": 0.02, "optimizer": 0.01},
     by_hand=[("x", "X", "x()")],
 )
 

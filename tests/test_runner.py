@@ -22,7 +22,7 @@ from tipbench.engine.checks import CHECK_SEEDS, CHECKS, Served
 from tipbench.engine.handle import WorkerFailed
 from tipbench.engine.launch import TRIED, rounds_enough, rounds_of
 from tipbench.engine.limits import LIMITS, Limits
-from tipbench.engine.order import complete, is_answered
+from tipbench.engine.order import complete, first_of_tips, headline_variants, is_answered
 from tipbench.engine.plan import Plan
 from tipbench.engine.run import card_room
 from tipbench.engine.runner import measure, run
@@ -118,9 +118,6 @@ class FakeWorker:
 
     def observe(self, variant: str, seed: int) -> Any:
         return self.machine.counts.get(variant, 5 if variant == "baseline" else 1)
-
-    def work(self, seed: int) -> dict[str, int]:
-        return {"flops": 1000}
 
     def engaged(self, baseline: Any, optimized: Any) -> dict[str, Any]:
         return {"engaged": optimized < baseline if isinstance(optimized, int) else None, "what": "operations"}
@@ -567,6 +564,20 @@ def test_a_new_pair_does_not_wait_for_ways_that_no_answer_is_about(machine: Fake
     assert "other" in timed[-1]
 
 
+@pytest.mark.parametrize(
+    ("gain", "claim", "asked"), [(0.3, Claim.FASTER, 1), (-0.3, Claim.FASTER, 2), (-0.3, Claim.LEANER, 1)]
+)
+def test_where_the_way_that_is_asked_for_costs_the_others_are_too(gain: float, claim: Claim, asked: int) -> None:
+    about = info("Several", ["optimized", "other"], scale="macro", worded="optimized", tip=tip("a", claim=claim))
+    assert len(headline_variants(measured(about, {"optimized": gain, "other": 0.0}), FIRST, 2)) == asked
+
+
+@pytest.mark.parametrize(("device", "first"), [("cpu", "amp"), ("cuda", "together")])
+def test_on_a_card_comes_first_what_its_owners_ask(device: str, first: str) -> None:
+    pairs = [info("Job", tip=tip(name), scale="macro", device=device) for name in ("x", "together", "amp")]
+    assert first_of_tips(pairs)[0].tip["id"] == first
+
+
 def test_further_ways_of_a_whole_job_are_checked_when_they_are_due() -> None:
     machine = FakeMachine({"baseline": 0.1, "optimized": 0.05, "other": 0.05}, spread=0.018)
     about = info("Several", ["optimized", "other"], scale="macro", worded="optimized")
@@ -678,7 +689,7 @@ def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
     both = threading.Barrier(2)
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:
-        if command == "work":
+        if (command, arguments.get("variant")) == ("observe", "baseline"):
             both.wait(ENOUGH_S)
 
     machine.before = before

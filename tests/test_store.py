@@ -484,6 +484,6 @@ def test_every_committed_run_stays_readable() -> None:
 
 
 def test_the_golden_file_stays_readable() -> None:
-    """Its options have a profile, as those of runs until November 2026 have."""
+    """Its options have a profile, and its variants energy and work, as those of runs until November 2026 have."""
     made = realistic()
     assert read(GOLDEN / "run.jsonl") == (replace(made, options={"profile": "full", **made.options}), [])

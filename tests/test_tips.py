@@ -17,7 +17,7 @@ from tipbench.tip.pair import Pair, Tip, variants
 from tipbench.tip.reason import Reason
 
 MODULES = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
-TIPS: list[Tip] = [module.TIP for module in MODULES if module.TIP.id not in ("control", "limit", "together")]
+TIPS: list[Tip] = [module.TIP for module in MODULES if module.TIP.id not in ("control", "together")]
 SHARED = ("compiled model", "optimizer")
 """What several tips are about, of which a job can follow one."""
 

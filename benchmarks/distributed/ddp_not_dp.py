@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import SourceText, TrainGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -70,6 +70,11 @@ class GPTTraining(TrainGPT):
         XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=8, batch=8),
     )
+
+    def job(self) -> Job:
+        job = super().job()
+        job.data, job.loading["batch_size"] = SourceText(self.size["context"]), self.size["batch"]
+        return job
 
     def training(self, parallel: Callable[[Job], None]) -> Step:
         """Steps that return the model itself, of which both sides have one."""

@@ -69,9 +69,6 @@ class Convolution(Pair):
         images = self.images().to(memory_format=torch.channels_last)
         return lambda: conv(images)
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
-
 
 class ResNetTraining(TrainResNet, apply=channels_last):
     """ResNet-18 trained on JPEG files, on a CPU loading included."""

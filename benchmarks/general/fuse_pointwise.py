@@ -85,9 +85,6 @@ class Gelu(Pair):
     def builtin(self) -> Step:
         return self.calling(nn.functional.gelu)
 
-    def work(self) -> dict[str, int]:
-        return {"bytes": 2 * 4 * self.size["elements"]}
-
 
 class TransformerTraining(TrainGPT, apply=fuse_pointwise):
     """Training a small GPT whose MLP blocks (Linear, gelu, Linear) use the formula."""

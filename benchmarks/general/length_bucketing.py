@@ -178,10 +178,6 @@ class _InferenceEpoch(
     def step_of(self, job: Job) -> Step:
         return lambda: vectors(job)
 
-    def work(self) -> dict[str, int]:
-        """Not known: the baseline also computes on padding, which nobody needs."""
-        return {}
-
 
 class LSTMEpoch(_InferenceEpoch):
     """An LSTM run over lines of source text: its loop is as long as the longest line of the batch."""

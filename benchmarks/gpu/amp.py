@@ -20,6 +20,7 @@ import math
 import torch
 from torch import nn
 
+from benchmarks.gpu.tensor_cores import tensor_cores
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course
@@ -47,9 +48,10 @@ TIP = Tip(
             "scaler.step(optimizer)\n"
             "scaler.update()"
         ),
+        "full_float32": "",
     },
     when="two digits in outputs are enough, as for classes or words: a regression may lose accuracy",
-    against="float32",
+    against="float32 (TF32 on cards)",
     guide=("A3.6", "B4"),
     claim=Claim.FASTER,
     evidence="amp.toml",
@@ -138,9 +140,6 @@ class Linear(_Lossy):
         step: Step = autocast(self.device)(self.training())
         return step
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
-
     def reference(self) -> Step:
         return self.training(torch.float64)
 
@@ -165,7 +164,18 @@ class Accuracy(Pair):
         return self.course(autocast=True)
 
 
-class _Training(_Lossy, MacroPair, apply=amp, float16=amp_in_float16):
+def tf32_if_any(job: Job) -> None:
+    """Nobody trains in full float32 on a GPU that has TF32."""
+    if job.device.type == "cuda" and torch.cuda.get_device_capability(job.device) >= (8, 0):
+        tensor_cores(job)
+
+
+@requires(gpu(), tf32())
+def as_torch_comes(job: Job) -> None:
+    """Matrix products in full float32, which is torch's default: what TF32 and 16 bits bring together."""
+
+
+class _Training(_Lossy, MacroPair, untuned=tf32_if_any, apply=amp, float16=amp_in_float16, full_float32=as_torch_comes):
     @requires(bfloat16())
     def optimized(self) -> Step:
         return super().optimized()

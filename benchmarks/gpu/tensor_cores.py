@@ -101,9 +101,6 @@ class MatrixProduct(_TensorCores):
     def float16(self) -> Step:
         return self.product(torch.float16)
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
-
     def reference(self) -> Step:
         return self.product(torch.float64)
 

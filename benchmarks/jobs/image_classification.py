@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, OnTheCard, RemotePhotos, jpeg_files
+from benchmarks.jobs.batches import in_batches
+from benchmarks.jobs.images import IMAGES, PHOTOS, JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import *
 
@@ -38,9 +39,9 @@ def image_classification(
     network = network.to(device).train(train)
     photos = JpegPhotos(jpeg_files()[:images], pixels, augment=train)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9) if train else None
-    if device.type == "cuda" and model != "small":
-        return Job(network, OnTheCard(photos, batch, device), device, optimizer=optimizer, batch_size=None)
-    return Job(network, photos, device, optimizer=optimizer, batch_size=batch)
+    if model == "small":
+        return Job(network, photos, device, optimizer=optimizer, batch_size=batch)
+    return Job(network, device=device, optimizer=optimizer, **in_batches(photos, batch, device))
 
 
 def image_inference(device: torch.device, model: str, batch: int, pixels: int) -> Job:

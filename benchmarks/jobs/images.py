@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageChops, ImageEnhance, ImageFile
 from platformdirs import user_cache_path
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 PHOTOS = {
     "china": "sklearn/datasets/images/china.jpg",
@@ -56,9 +55,6 @@ READ_S, SLOW_READ_S = 0.01, 0.05
 milliseconds for its network file system, and 100 to 200 for a small object of S3."""
 
 SLOW_ONE_IN = 16
-
-BATCHES_ON_CARD = 2
-"""Memory that both sides take alike: with 256 photos of 224 x 224 a batch is 154 MB."""
 
 
 def photo(place: str) -> Image.Image:
@@ -155,24 +151,6 @@ class JpegPhotos(Dataset[tuple[torch.Tensor, int]]):
             # The CPU's generator alone: `torch.manual_seed` would seed those of all GPUs too, which models draw from.
             torch.default_generator.manual_seed(self.seed + index)
             return self.transform(self.photo(index)), self.classes[self.files[index].stem.partition("-")[2]]
-
-
-class OnTheCard(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """The first BATCHES_ON_CARD batches of some photos, decoded and copied beforehand.
-
-    To decode a photo takes a core 3 to 4 ms. A batch of 256 would take 16 cores as long as a card needs to train on it,
-    and each job of images would measure its decoding. What is about loading loads.
-    """
-
-    def __init__(self, photos: JpegPhotos, batch: int, device: torch.device) -> None:
-        batches = islice(DataLoader(photos, batch_size=batch), BATCHES_ON_CARD)
-        self.batches = [(images.to(device), classes.to(device)) for images, classes in batches]
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.batches[index]
 
 
 class RemotePhotos(JpegPhotos):

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from benchmarks.jobs.batches import in_batches
 from tipbench.tip.words import *
 
 VOCABULARY = 256
@@ -144,7 +145,7 @@ def language_model(
     """Train a GPT with AdamW. activation: makes the module between the two layers of a perceptron."""
     model = GPT(layers, width, heads_for(width), context, activation).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
-    return Job(model, SourceText(context), device, optimizer=optimizer, batch_size=batch)
+    return Job(model, device=device, optimizer=optimizer, **in_batches(SourceText(context), batch, device))
 
 
 class TrainGPT(MacroPair):
@@ -182,7 +183,8 @@ def word_model(device: torch.device, layers: int, width: int, context: int, batc
     """Train a GPT with AdamW to predict the next of `vocabulary` words."""
     model = GPT(layers, width, heads_for(width), context, nn.GELU, vocabulary).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=EPS)
-    return Job(model, SourceWords(context, vocabulary), device, word_by_word, optimizer, batch_size=batch)
+    batches = in_batches(SourceWords(context, vocabulary), batch, device)
+    return Job(model, device=device, loss=word_by_word, optimizer=optimizer, **batches)
 
 
 def word_by_word(scores: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -203,7 +205,7 @@ def text_encoder(device: torch.device, layers: int, width: int, context: int, ba
     layer = nn.TransformerEncoderLayer(width, heads_for(width), dim_feedforward=4 * width, batch_first=True)
     encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     model = nn.Sequential(nn.Embedding(VOCABULARY, width), encoder).to(device).eval()
-    return Job(model, SourceText(context), device, batch_size=batch)
+    return Job(model, device=device, **in_batches(SourceText(context), batch, device))
 
 
 class RunEncoder(MacroPair):

@@ -45,7 +45,7 @@ TIP = Tip(
         "model = aoti_load_package(package)  # in each process; a function, without eval(), to() or parameters()\n"
         "# batches of other shapes are not refused, but may go wrong"
     ),
-    when="all batches have one shape, the last one too: others may give wrong results without an error",
+    when="it runs for minutes, all batches have one shape, the last too: others may go wrong silently",
     against="eager mode",
     guide=("M23",),
     claim=Claim.FASTER,

@@ -74,9 +74,6 @@ class MatrixProduct(_Products):
     def optimized(self) -> Step:
         return self.product()
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
-
     def reference(self) -> Step:
         return self.product(torch.float64)
 
@@ -98,9 +95,6 @@ class Convolution(_Products):
     @within(bfloat16_products)
     def optimized(self) -> Step:
         return self.convolution()
-
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
 
     def reference(self) -> Step:
         return self.convolution(torch.float64)

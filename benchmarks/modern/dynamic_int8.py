@@ -47,7 +47,7 @@ TIP = Tip(
         "  # compiles; later calls need only no_grad()\n"
         "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
-    when="the model's score bears it, it has no nn.TransformerEncoderLayer, and batches are of few shapes",
+    when="the model's score bears it, it runs for minutes in batches of few shapes, without nn.TransformerEncoderLayer",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,
@@ -116,9 +116,6 @@ class LinearLayers(_Rounded):
         model = Perceptron(self.size["width"]).eval().double()
         tokens = torch.randn(self.size["tokens"], self.size["width"]).double()
         return torch.no_grad()(lambda: model(tokens))
-
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.reference())}
 
 
 def trained_before(course: Course, change: Callable[[nn.Module], nn.Module]) -> Training:

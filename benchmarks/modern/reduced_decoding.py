@@ -36,7 +36,7 @@ TIP = Tip(
     id="reduced-decoding",
     title="Decode JPEG photos at a reduced size",
     do='image.draft("RGB", (2 * size, 2 * size))  # right after open(), before convert(); ImageFolder: in its loader=',
-    when="JPEG photos are 4x as wide and high as the input, resizing may be inexact, and no target or result is in pixels",
+    when="JPEG photos are 4x as wide and high as inputs, resizing may be inexact, and no target or result is in pixels",
     against="decoding at full size",
     guide=("M19",),
     claim=Claim.FASTER,

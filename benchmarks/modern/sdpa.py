@@ -97,9 +97,6 @@ class Attention(Pair):
     def optimized(self) -> Step:
         return self.attention(causal_attention)
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.baseline())}
-
 
 class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
     """Training a small GPT whose attention is written by hand."""

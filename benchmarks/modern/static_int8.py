@@ -121,9 +121,6 @@ class ConvolutionBlock(Pair):
         block.double()
         return torch.no_grad()(lambda: block(images.double()))
 
-    def work(self) -> dict[str, int]:
-        return {"flops": flops(self.reference())}
-
 
 class HeldOutError(Pair):
     """What the rounding costs on photos that were held out: convolutions learn in float32 to take noise off photos,

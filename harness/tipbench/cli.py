@@ -99,7 +99,8 @@ def _parser() -> argparse.ArgumentParser:
         "--size",
         choices=["S", "M", "L", "XL"],
         default="",
-        help="of the jobs: for two cores, a workstation, a card of 16 GB, one of 80 GB. Default: what this machine is",
+        help="of the jobs: for two cores, a workstation, a card of 16 GB and more, and to fill one of 80 GB. Default: "
+        "what this machine is, but for the last",
     )
     command.add_argument("--new", action="store_true", help="begin another file; else this machine's is gone on with")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
@@ -226,7 +227,7 @@ def _count(text: str) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from tipbench.suite.catalog import as_text, coverage
+    from tipbench.suite.catalog import as_text
     from tipbench.suite.discover import discover
     from tipbench.suite.files import BENCHMARKS
 
@@ -235,7 +236,7 @@ def _list(options: argparse.Namespace) -> int:
     if not options.folder:
         from tipbench.report import guides
 
-        print(f"\n{coverage(found)}\n\n{guides.sentences()}", end="")
+        print(f"\n{guides.sentences()}", end="")
     return int(bool(found.broken))
 
 

@@ -108,7 +108,7 @@ def _begin(options: AdviseOptions, subject: Subject, until: float) -> int:
     first = [headline(survey), *lost_cores(survey), *where(survey), *slow(survey)]
     print(lines_of("\n".join(first)), file=sys.stderr)
     within_s = min(curves.SHORT_SWEEP_S, curves.SWEEP_SHARE * options.budget_s or math.inf)
-    measured = curves.measure_curves(subject.job, curves.sweeps_of(survey), within_s)
+    measured = curves.measure_curves(subject.job, curves.sweeps_of(survey, options.budget_s), within_s)
     survey = curves.choose_workers(survey, measured)
     job = StoredJob(subject, survey, measured)
     write_file(folder / JOB_FILE, json.dumps(asdict(job), indent=1).encode())

@@ -16,6 +16,9 @@ from tipbench.tip.wording import seconds, size
 LEAST_LOADING = 0.03
 """Share of a step's time from which on more workers may bring something."""
 
+LEAST_BUDGET_S = 240.0
+"""Of an advice with sweeps (s): to begin a process and to build the job anew take most of a short one."""
+
 SHORT_SWEEP_S, LONG_SWEEP_S, SWEEP_SHARE = 15.0, 60.0, 0.05
 """Seconds of a sweep beside an advice, at most SWEEP_SHARE of its budget, and of one that is asked for."""
 
@@ -25,9 +28,9 @@ HEADS = {WORKERS: "workers", BATCH: "samples in a batch", THREADS: "threads"}
 MEMORY_HEADS = {WORKERS: "memory of all processes", BATCH: "peak of memory", THREADS: ""}
 
 
-def sweeps_of(survey: Survey) -> list[str]:
-    """The sweeps that can act on a job."""
-    if survey.kind not in WITH_MODEL or survey.others > OCCUPIED:
+def sweeps_of(survey: Survey, budget_s: float) -> list[str]:
+    """The sweeps that can act on a job, if there is time for them beside the tips. budget_s: 0 for no end."""
+    if survey.kind not in WITH_MODEL or survey.others > OCCUPIED or 0 < budget_s < LEAST_BUDGET_S:
         return []
     loads = survey.workers or survey.share(LOADING) >= LEAST_LOADING
     return [

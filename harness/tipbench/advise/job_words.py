@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tipbench.given.diagnosis import DISTURBED, NOT_DIAGNOSED, diagnose
-from tipbench.given.survey import Survey
+from tipbench.given.survey import SLOPE_PARTS, Survey
 from tipbench.records.record import BACKWARD, FORWARD, LOADING, OPTIMIZER, PHASES
 from tipbench.tip.wording import percent, plural, seconds, size
 
@@ -105,11 +105,11 @@ def where(survey: Survey) -> list[str]:
 
 def slopes(survey: Survey) -> list[str]:
     """What many steps in a row showed to change."""
-    sentences, quarter = [], survey.steps // 4
+    sentences, part = [], survey.steps // SLOPE_PARTS
     if survey.slower:
         sentences.append(
-            f"Steps get slower: the last {quarter} of {survey.steps} took {survey.slower:.1f} times as long as the "
-            f"first {quarter}. Look for what grows with each step, such as a list that is gone through."
+            f"Steps get slower: the last {part} of {survey.steps} took {survey.slower:.1f} times as long as the "
+            f"first {part}. Look for what grows with each step, such as a list that is gone through."
         )
     if survey.grows:
         sentences.append(

@@ -60,7 +60,7 @@ def launch_steps(outcome: JobOutcome) -> list[float]:
         in_a_row = loaded if outcome.survey.workers or record.info.tip["id"] in LOADING_TIPS else 1
         for launch in record.launches:
             blocks = [taken for side, taken in zip(launch.variant, launch.seconds, strict=True) if side == "baseline"]
-            steps.append(median(blocks) / in_a_row)
+            steps.append(median(blocks) / record.steps / in_a_row)
     return steps
 
 
@@ -86,11 +86,17 @@ def is_unreliable(outcome: JobOutcome) -> bool:
 
 
 def pays(outcome: JobOutcome) -> bool:
-    """Whether the changes together are known to bring more than the 1 % that counts as no difference."""
+    """Whether the changes together bring more than the 1 % that counts as no difference for certain, or by the interval
+    of too few launches for that more than JOB_BOUND."""
     if is_unreliable(outcome):
         return False
     whole = outcome.sides.get("optimized")
-    return bool(outcome.members) and whole is not None and whole.verdict == "slower"
+    return bool(outcome.members) and whole is not None and (whole.verdict == "slower" or is_likely(whole))
+
+
+def is_likely(whole: Result) -> bool:
+    """Whether the job as it is takes longer by more than JOB_BOUND, by the interval of few launches."""
+    return whole.verdict == "inconclusive" and whole.log_high is not None and whole.log_high < -JOB_BOUND
 
 
 def is_open(outcome: JobOutcome) -> bool:
@@ -102,8 +108,10 @@ def is_open(outcome: JobOutcome) -> bool:
 
 
 def gain(outcome: JobOutcome) -> str:
-    """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing."""
-    return f"{inverse_of(outcome.sides['optimized'])} with {plural(len(outcome.members), 'change')}"
+    """`1.83x [1.76, 1.90] with 2 changes`, from launches that chose nothing, which may be few."""
+    whole = outcome.sides["optimized"]
+    few = f", likely, from {plural(len(whole.effects), 'launch')}" if is_likely(whole) else ""
+    return f"{inverse_of(whole)} with {plural(len(outcome.members), 'change')}{few}"
 
 
 def conclusion(outcome: JobOutcome) -> str:

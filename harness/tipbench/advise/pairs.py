@@ -82,7 +82,7 @@ def _write(
     title: str,
     sides: Mapping[str, Sequence[str]],
 ) -> None:
-    loads = any(way in LOADING_TIPS for side in sides.values() for way in side)
+    loads = any(way.partition("/")[0] in LOADING_TIPS for side in sides.values() for way in side)
     pair = GivenPair(
         tip=tip,
         name=name,

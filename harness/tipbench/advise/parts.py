@@ -178,6 +178,7 @@ class Advice:
         if file and any(part.exists() for part in self._after(place)):
             return 0
         write(pairs)
+        by_rank = sorted(self.survey.ways, key=lambda way: -way.first)
         options = run.Options(
             folder=str(pairs),
             results=place,
@@ -188,7 +189,7 @@ class Advice:
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             of_the_shell=foreign_variables(),
-            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in self.survey.ways if way.first),
+            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in by_rank if way.first),
         )
         return run.measure_machine(options)[0]
 

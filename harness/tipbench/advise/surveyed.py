@@ -19,7 +19,7 @@ import msgspec
 from tipbench.errors import UserError
 from tipbench.given.curve import JobCurve
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
-from tipbench.machine.controls import callers, preloading
+from tipbench.machine.controls import HEAP, callers, preloading
 from tipbench.machine.orphans import end_cleaners, kill_tree, run_module, spawn
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
@@ -109,7 +109,8 @@ def sweep_job(target: str, what: str, within_s: float) -> JobCurve:
     """Time the job at several values of one setting. what: one of SWEEPS. within_s: seconds for its steps. Raises
     NoJob, and TemporaryFolderFull."""
     deadline_s = _LATE * within_s + _NEEDED * DEADLINE_S
-    answer = _answer(target, callers(), what, str(within_s), module="sweeping", deadline_s=deadline_s)
+    env = HEAP | callers()  # as both sides of each comparison have it
+    answer = _answer(target, env, what, str(within_s), module="sweeping", deadline_s=deadline_s)
     return msgspec.convert(answer, JobCurve)
 
 

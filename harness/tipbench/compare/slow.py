@@ -23,15 +23,10 @@ _LEAST_LOSS = math.log(1.03)
 MANY_NODES, FAR, FAR_OF_MANY = 20, 10.0, 8.0
 """Median absolute deviations beyond which a node is suspected; the smaller number from MANY_NODES on."""
 
-SLOW_PARTS = COPYING, PRODUCTS, ONE_CORE, LOADING_DATA, JOBS = (
-    "copying memory",
-    "matrix products",
-    "one core",
-    "loading data",
-    "whole jobs",
-)
+COPYING, PRODUCTS, ONE_CORE, LOADING_DATA, JOBS = "copying memory", "convolutions", "one core", "loading data", "jobs"
+SLOW_PARTS = COPYING, PRODUCTS, ONE_CORE, LOADING_DATA, JOBS
 
-_CONTROLS = {"Copy": COPYING, "MatrixProduct": PRODUCTS, "Convolution": PRODUCTS, "SmallOperations": ONE_CORE}
+_CONTROLS = {"Copy": COPYING, "Convolution": PRODUCTS, "SmallOperations": ONE_CORE}
 """Part by the control that shows it."""
 
 LOADS = ("async-loading", "prefetch", "batches-as-ready", "pin-memory")

@@ -126,8 +126,7 @@ def check(info: PairInfo, variants: Sequence[VariantInfo], start: Start, seed: i
         if info.equal != Equal.NOTHING:
             worker.ask("results", variant="baseline", seeds=seeds, file=file)
         count = worker.ask("observe", variant="baseline", seed=seed)
-        work = worker.ask("work", seed=seed)
-        results["baseline"] = VariantRecord("measured", work=work, memory=_live_tensors(info, worker, "baseline", seed))
+        results["baseline"] = VariantRecord("measured", memory=_live_tensors(info, worker, "baseline", seed))
         for variant in optimized:
             try:
                 worker = worker_of(variant.name)

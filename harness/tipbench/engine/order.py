@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tipbench.engine.checks import failed_by_chance, measurable
 from tipbench.records.record import PairInfo, Record
-from tipbench.tip.guide import FOREMOST
+from tipbench.tip.guide import FOREMOST, FOREMOST_ON_A_CARD
 from tipbench.tip.pair import CONTROL, DEFAULT_NOW, Claim
 from tipbench.verdict.rules import Rules
 from tipbench.verdict.verdict import judge, launches_to_decide
@@ -24,12 +24,13 @@ UNKNOWN_BYTES = 3 << 29
 
 def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """One pair of each tip that can run here, a whole job if it has one, because readers want its result first: those
-    of FOREMOST before all others."""
+    of FOREMOST, or on a GPU of FOREMOST_ON_A_CARD, before all others."""
     first: dict[str, PairInfo] = {}
     for info in sorted(pairs, key=lambda info: (info.scale != "macro", info.pair != FOREMOST.get(info.tip["id"]))):
         if not info.why:
             first.setdefault(info.tip["id"], info)
-    place = {tip: number for number, tip in enumerate(FOREMOST)}
+    foremost = FOREMOST_ON_A_CARD if any(info.device == "cuda" for info in pairs) else FOREMOST
+    place = {tip: number for number, tip in enumerate(foremost)}
     chosen = [info for info in pairs if info is first.get(info.tip["id"])]
     return sorted(chosen, key=lambda info: place.get(info.tip["id"], len(place)))
 

@@ -26,7 +26,7 @@ class Plan:
             checked or launched again by itself.
         side_bytes: memory of one variant, where it is known before it is measured (bytes).
         budget_s: seconds after which nothing more is started, and checks and preparations that still run are dropped.
-        first: names of pairs that are checked, and launched once, before all but these.
+        first: names of pairs that are checked, and launched once, before all but these, in this order.
         alike: whether all variants of a whole job are timed from the start, as of a person's own job.
     """
 

@@ -119,6 +119,7 @@ class _Runner:
         self._headline: dict[str, list[str]] = {}
         self._lacks_memory: set[str] = set()
         self._check_s: dict[str, float] = {}
+        self._compiling: set[str] = set()
         self._launch_s: dict[str, float] = {}
         self._card_bytes: dict[str, float] = {}
         self._memory_taken_s = 0.0
@@ -143,7 +144,7 @@ class _Runner:
                 self._update(before)
         answering, tips = answer_pairs(pairs), first_of_tips(pairs)
         yield from self._reach([info for info in pairs if info.why])  # reporting these takes no time
-        urgent = [info for info in answering if info.name in self._plan.first]
+        urgent = [info for name in self._plan.first for info in answering if info.name == name]
         # The fewest at a time give the first answers soonest; in larger groups no core waits for the longest check.
         size = self._plan.at_once if self._plan.budget_s <= SHORT_S else self._group_size
         for stage in ([urgent, tips, answering], [pairs]):
@@ -234,7 +235,7 @@ class _Runner:
         """The record of a pair after its checks; None where the time is up."""
         if info.why:  # takes no time, which says nothing of the other checks
             return check_pair(info, self._team.start, self._plan.seed, self._before.get(info.name))
-        if self._left_s() < fmean([*self._check_s.values()] or [CHECK_S]):
+        if self._left_s() < self._expected_check_s(info):
             return None
         began = time.monotonic()
         before = self._before.get(info.name)
@@ -243,7 +244,13 @@ class _Runner:
         if self._left_s() <= 0 and failed_by_chance(record):  # it was ended
             return None
         self._check_s[info.name] = time.monotonic() - began
+        self._compiling |= {info.name} if compiles(info) else set()
         return replace(record, wall_s=round(record.wall_s + self._check_s[info.name] / self._plan.at_once, 3))
+
+    def _expected_check_s(self, info: PairInfo) -> float:
+        """By the checks so far: of pairs that compile where this one does, which take several times as long."""
+        alike = [taken for name, taken in self._check_s.items() if (name in self._compiling) == compiles(info)]
+        return fmean(alike or [*self._check_s.values()] or [CHECK_S])
 
     def _card_was_full(self, record: Record) -> bool:
         reasons = [record.why, *(variant.why for variant in record.variants.values())]

@@ -74,8 +74,6 @@ def diagnose(survey: Survey) -> Diagnosis:
         idle = 1 - card["busy"]
         return Diagnosis(PROCESSOR, idle, f"between its kernels the card idles for {percent(idle)} of a step")
     computing_s = sum(card.get(phase, 0.0) for phase in PHASES) - card.get(LOADING, 0.0)
-    if not card.get("peak_flops") or not card.get("peak_bytes"):
-        return Diagnosis(NOT_DIAGNOSED)
     # A product or a copy that fits a cache better than ours is faster than what ours reach.
     reached = min(1.0, card["flops"] / card["peak_flops"] / computing_s)
     moved = min(1.0, card["bytes"] / card["peak_bytes"] / computing_s)

@@ -11,21 +11,22 @@ from typing import Any
 import psutil
 import torch
 
-MOST_STEPS, LEAST_STEPS = 200, 60
-"""Steps that are run, and of which at least so many show anything."""
+from tipbench.given.survey import SLOPE_PARTS
+
+LEAST_STEPS, ENOUGH_STEPS, MOST_STEPS, WHILE_S = 64, 200, 1000, 3.0
+"""Steps that show anything; that are run; and that are run at most, as each may keep tensors, within WHILE_S (s)."""
 
 SLOWER = 1.2
-"""Ratio of the last quarter's steps to the first quarter's from which on they get slower."""
+"""Ratio of the last steps to the first ones from which on they get slower."""
 
 GROWTH_BYTES, GROWTH = 1 << 20, 0.002
 """What each later quarter adds to the memory at least, in bytes and as a share of it, where it grows."""
 
 
 def run_many(step: Callable[[], Any], end: float) -> dict[str, Any]:
-    """{"steps", "slower", "grows"} of Survey, from up to MOST_STEPS steps; nothing from fewer than LEAST_STEPS. end: as
-    `time.perf_counter` has it."""
-    times, held = list[float](), list[int]()
-    while len(times) < MOST_STEPS and perf_counter() < end:
+    """{"steps", "slower", "grows"} of Survey; nothing from fewer than LEAST_STEPS. end: as of `time.perf_counter`."""
+    times, held, enough = list[float](), list[int](), perf_counter() + WHILE_S
+    while len(times) < MOST_STEPS and perf_counter() < (end if len(times) < ENOUGH_STEPS else min(end, enough)):
         began = perf_counter()
         step()
         times.append(perf_counter() - began)
@@ -33,7 +34,7 @@ def run_many(step: Callable[[], Any], end: float) -> dict[str, Any]:
     if len(times) < LEAST_STEPS:
         return {}
     quarter = len(times) // 4
-    return {"steps": len(times), "slower": _slower(times, quarter), "grows": _grows(held, quarter)}
+    return {"steps": len(times), "slower": _slower(times), "grows": _grows(held, quarter)}
 
 
 def _held() -> int:
@@ -41,9 +42,10 @@ def _held() -> int:
     return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else psutil.Process().memory_info().rss
 
 
-def _slower(times: list[float], quarter: int) -> float:
-    """How many times as long the last quarter's steps take as the first's; 0 where they do not get slower."""
-    medians = [median(times[start : start + quarter]) for start in range(0, 4 * quarter, quarter)]
+def _slower(times: list[float]) -> float:
+    """How many times as long the last of SLOPE_PARTS takes as the first; 0 where steps do not get slower."""
+    part = len(times) // SLOPE_PARTS
+    medians = [median(times[start : start + part]) for start in range(0, SLOPE_PARTS * part, part)]
     rises = all(later > earlier for earlier, later in pairwise(medians))
     return medians[-1] / medians[0] if rises and medians[-1] > SLOWER * medians[0] else 0.0
 

@@ -19,6 +19,10 @@ WITH_MODEL: tuple[JobForm, ...] = ("training", "inference")
 
 Device = Literal["cpu", "cuda"]
 
+SLOPE_PARTS = 8
+"""Of many steps in a row. Where steps get slower, each part is slower than the one before: in four parts of half a
+second a moment of the machine's own looked so."""
+
 
 def program_of(command: Sequence[str]) -> str:
     """The name of a command's program: its first Python file, or else its first word."""
@@ -39,7 +43,8 @@ class WayHere:
         one_of: of the tip: what only one of several ways may do, such as "optimizer"; empty for none.
         env: environment variables of its process settings.
         preload: paths of the libraries of its process settings.
-        first: whether it is tried before others: it corrects a fault, or concerns a large share of a step's time.
+        first: 2 if it corrects a fault or concerns a large share of a step's time: it is tried before all others; 1 if
+            it can act on what limits a step: it comes next.
         proof: how far it was shown that the job's data stay the same with it; empty where it does not concern them.
         takes_once: whether following the tip takes something once, such as to compile.
     """
@@ -53,16 +58,15 @@ class WayHere:
     one_of: str = ""
     env: dict[str, str] = field(default_factory=dict)
     preload: list[str] = field(default_factory=list)
-    first: bool = False
+    first: Count = 0
     proof: str = ""
     takes_once: bool = False
 
     @property
     def in_a_line(self) -> str:
-        """What to write, its comments in brackets."""
-        lines = self.do.rstrip(":").split("\n")
-        shown = (f"({line.lstrip('# ')}) " if line.startswith("#") else f"{line} then " for line in lines)
-        return "".join(shown).removesuffix(" then ").rstrip()
+        """What to write, without its comments."""
+        lines = [line.partition("  #")[0] for line in self.do.rstrip(":").split("\n")]
+        return " then ".join(line for line in lines if not line.startswith("#"))
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Survey:
             imports torch; both sides of each comparison have them.
         too_late: those that the file sets after it has imported torch, which has read them by then.
         steps: how many were run in a row to see what follows; 0 where they were too few.
-        slower: how many times as long the last quarter of them took as the first; 0 where they did not get slower.
+        slower: how many times as long the last of SLOPE_PARTS took as the first; 0 where they did not get slower.
         grows: bytes that memory grew with each of them; 0 where it stayed level.
         unlike: seconds of a command's first run and of its second, or of loading an item for the first time and again,
             where the two are far apart; else empty.

@@ -60,10 +60,9 @@ def add_ways(
                     why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
-                    first=way.mends
-                    or survey.share(way.phase) >= MUCH
-                    or diagnosis.acts(tip.id, way.phase)
-                    or (way.keeps_pages and maps_much),
+                    first=2
+                    if way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and maps_much)
+                    else int(diagnosis.acts(tip.id, way.phase)),
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
                     env=dict(way.env),

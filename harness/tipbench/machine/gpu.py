@@ -14,10 +14,9 @@ GPU_READINGS: dict[str, Callable[[Any, Any], int]] = {
     "celsius": lambda nvml, card: nvml.nvmlDeviceGetTemperature(card, nvml.NVML_TEMPERATURE_GPU),
     "milliwatts": lambda nvml, card: nvml.nvmlDeviceGetPowerUsage(card),
     "clock_events": lambda nvml, card: nvml.nvmlDeviceGetCurrentClocksEventReasons(card),
-    "millijoules": lambda nvml, card: nvml.nvmlDeviceGetTotalEnergyConsumption(card),
 }
 """What is read from a GPU's driver, given nvidia-ml-py's module and a card's handle: the present clocks, temperature
-and power, the set bits of what holds its clock back, and the energy used since the driver was loaded."""
+and power, and the set bits of what holds its clock back."""
 
 
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}

@@ -197,8 +197,6 @@ class VariantRecord(_Explained):
             processes); on GPUs "allocated_peak" and "reserved_peak" of torch's allocator, and "device_used" (in use on
             the card by all processes, after the steps).
         one_off: seconds, with cold caches: "build", and "warm_up" beyond what as many steady steps take.
-        energy: on a GPU "joules_a_step"; empty where the platform does not report it.
-        work: of the baseline, `Pair.work` summed over all ranks; the other variants do the same work.
     """
 
     outcome: Outcome
@@ -207,8 +205,6 @@ class VariantRecord(_Explained):
     mechanism: Mapping[str, Any] = field(default_factory=dict)
     memory: Mapping[str, Count] = field(default_factory=dict)
     one_off: Mapping[str, Number] = field(default_factory=dict)
-    energy: Mapping[str, Number] = field(default_factory=dict)
-    work: Mapping[str, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

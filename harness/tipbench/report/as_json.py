@@ -1,4 +1,4 @@
-"""The report as JSON: a public format, kept stable. Names are only ever added.
+"""The report as JSON: a public format, kept stable. Names are added; one goes only with the measurement behind it.
 
     {
       "run": {"id", "started", "suite", "commit",
@@ -6,7 +6,7 @@
       "machine": {...}, "controls": {...},
       "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
-                 "reason", "remedy", "gpu", "limit"}],
+                 "reason", "remedy", "gpu"}],
       "answers": [{"tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "sessions",
                    "ways"}]
     }
@@ -37,12 +37,9 @@ pairs: one object for each pair and variant other than the baseline; unknown num
   earn back; null where it is not faster.
 - reason_code, reason, remedy: why there is no clear answer, the main reason of it as a code (a key of
   `tipbench.tip.reason.SENTENCES`), and what to do about it; "" where there is nothing to say.
-- gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts", "joules_a_step"}, each {"baseline",
-  "variant"} or null where the driver did not tell (medians of readings at the blocks' ends; energy over two
-  seconds of steps), and "l2_emptied": whether the L2 cache was emptied before every step.
-- limit: by what is known of a step's work ("flops", "bytes"): {"baseline", "variant"}, the shares of the
-  machine's rate that both sides reach, and "rate", that rate in work a second, as `control.MatrixProduct` and
-  `control.Copy` showed it in this run; {} where nothing is known.
+- gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts"}, each {"baseline", "variant"}, medians of
+  readings at the blocks' ends, or null where the driver did not tell; and "l2_emptied": whether the L2 cache was
+  emptied before every step.
 
 answers: one object a tip and workload ("Training on a CPU", "Inference on a CPU", "One GPU", "Several processes or
 GPUs", "Other jobs", "Operations alone"), in the order of the page. kind: "use it", "use it if", "depends", "faster
@@ -107,5 +104,4 @@ def _pair(row: Result) -> dict[str, Any]:
         "trainings": row.trainings and dict(zip(SIDES, map(asdict, row.trainings), strict=True)),
         **fields_of(row, "one_off_s break_even_steps reason_code reason remedy"),
         "gpu": {**readings, "l2_emptied": row.cold} if readings else None,
-        "limit": {kind: asdict(share) for kind, share in row.limits.items()},
     }

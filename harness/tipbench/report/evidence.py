@@ -10,22 +10,15 @@ from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, meets_claim
 from tipbench.report.trained import describe_trainings
 from tipbench.tip.pair import Claim
-from tipbench.tip.wording import equal_work, percent, size, value
+from tipbench.tip.wording import equal_work, size, value
 
 _GPU_READINGS = {
     "sm_mhz": ("SM clock", 1, "MHz"),
     "memory_mhz": ("memory clock", 1, "MHz"),
     "celsius": ("temperature", 1, "C"),
     "milliwatts": ("power", 1000, "W"),
-    "joules_a_step": ("energy a step", 1, "J"),
 }
 """By reading of the results table: name, how many of it make one unit, unit."""
-
-_LIMITS = {
-    "flops": "rate of a float32 matrix product ({:,.0f} GFLOP/s)",
-    "bytes": "rate of copying ({:,.1f} GB/s, read and written)",
-}
-"""By kind of work: what it is a share of; the figure is the machine's rate."""
 
 
 def evidence_lines(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[str]:
@@ -36,7 +29,6 @@ def evidence_lines(rows: Sequence[Result], kinds: Collection[str] = ()) -> list[
         *_each(rows, "Equal work", lambda row: {"": equal_work(row.equal)}),
         *_each(rows, "Mechanism", _mechanism),
         *_each(rows, "Trainings", lambda row: {"": describe_trainings(row)}),
-        *_each(rows, "Share of this machine's limit", _limit_shares),
         *_each(rows, "GPU", lambda row: {"": _gpu(row)}),
         *_each(rows, "Reason", lambda row: {row.verdict: reason(row)}),
         *_sizes(rows),
@@ -100,15 +92,8 @@ def _mechanism(row: Result) -> dict[str, str]:
     return {what: " -> ".join(size(side) if is_size and isinstance(side, int) else value(side) for side in sides)}
 
 
-def _limit_shares(row: Result) -> dict[str, str]:
-    return {
-        _LIMITS[kind].format(share.rate / 1e9): f"{percent(share.baseline)} -> {percent(share.variant)}"
-        for kind, share in row.limits.items()
-    }
-
-
 def _gpu(row: Result) -> str:
-    """What the card's driver reported: clocks, temperature and power at the blocks' ends, energy over many steps."""
+    """What the card's driver reported: clocks, temperature and power at the blocks' ends."""
     if not row.gpu:
         return ""
     readings = []

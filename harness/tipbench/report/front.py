@@ -25,7 +25,6 @@ from tipbench.report.measure import Effect
 from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, are_tensors_all
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
 from tipbench.report.result import MEMORY_MARGIN, Result
-from tipbench.report.ways import WayEffect
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, job_words, seconds
@@ -262,7 +261,7 @@ def _time_of(rows: Sequence[Result]) -> str:
         return ""
     least, most = _alike(min(factors), max(factors))
     if max(factors) <= 1.01:
-        return "same"
+        return f"{1 / max(factors):.2f}x" if all(row.verdict == "faster" for row in rows) else "same"
     return f"takes {most}x as long" if least == most else f"takes {least}x to {most}x as long"
 
 
@@ -326,7 +325,7 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     if lead.value and ": " in answer.alternatives:
         yield f"{job_words(answer.gains[0].row.pair)} with other values: {answer.alternatives}."
     others = [f"or {way.name or AS_WORDED}: {'; '.join(_gains(way.gains))}" for way in answer.others]
-    lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {_cost(way)}" for way in answer.harmful)])
+    lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {way.cost}" for way in answer.harmful)])
     yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
 
 
@@ -364,11 +363,7 @@ def _open(answer: Answer, address: str) -> TipLine:
 def _to_avoid(answer: Answer, address: str) -> list[TipLine]:
     """Ways that cost time or memory in whole jobs."""
     ways = [] if answer.workload == OPERATIONS else [*answer.ways[: answer.kind == DO_NOT], *answer.harmful]
-    return [TipLine(f"{way.name or answer.title} ({answer.tip})", address, _cost(way)) for way in ways]
-
-
-def _cost(way: WayEffect) -> str:
-    return next(_gains(gain for gain in way.gains if gain.state.word == "loss"))
+    return [TipLine(f"{way.name or answer.title} ({answer.tip})", address, way.cost) for way in ways]
 
 
 def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:

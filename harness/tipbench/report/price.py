@@ -42,7 +42,7 @@ def _nothing(jobs: Sequence[Result]) -> str:
     if jobs[0].about.claim == Claim.LEANER:
         return f"{NONE_MEASURED} in time"  # or `_time` had said so
     process = any(job.tree_sides for job in jobs)
-    if not (process or any(job.memory_sides for job in jobs)):
+    if not (process or any(map(are_tensors_all, jobs))):
         return NOT_MEASURED
     return f"{NONE_MEASURED} above {100 * (MEMORY_MARGIN if process else LIVE_MARGIN):.0f} %"
 
@@ -73,15 +73,10 @@ def _memory(jobs: Sequence[Result]) -> list[str]:
 
 
 def are_tensors_all(job: Result) -> bool:
-    """Whether live tensors tell what the processes need: not where workers hold more, nor where compiled-in weights
-    seem saved, nor where they change by less than a process can show, as half of 1.6 MiB is nothing."""
-    live, process, one_of = job.memory_sides, job.tree_sides, job.about.one_of
-    if (
-        not live
-        or not all(live)
-        or one_of == IN_WORKERS
-        or (one_of == COMPILED_MODEL and (process or live[1] < live[0]))
-    ):
+    """Whether live tensors tell what the processes need: not where workers hold more, where weights are compiled in, or
+    where they change by less than a process can show, as half of 1.6 MiB is nothing."""
+    live, process = job.memory_sides, job.tree_sides
+    if not live or not all(live) or job.about.one_of in (IN_WORKERS, COMPILED_MODEL):
         return False
     return not process or abs(live[1] - live[0]) >= LIVE_MARGIN * process[0]
 

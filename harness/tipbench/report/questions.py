@@ -149,7 +149,8 @@ def _brief(answer: Answer) -> str:
     against = f", against {answer.against}" if answer.against else ""
     name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
     others = f" ({answer.alternatives})" if answer.alternatives else ""
-    return f"{name}{first.brought} in {job_words(first.row.pair)}{others}{more}{against}"
+    brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}"
+    return f"{name}{brought}{others}{more}{against}"
 
 
 def _off(answer: Answer) -> str:

@@ -17,9 +17,6 @@ from tipbench.verdict.statistics import Mean
 READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 """Of `Launch.gpu`, what a row has: the median over the blocks of a side."""
 
-JOULES = "joules_a_step"
-"""The key of `VariantRecord.energy`."""
-
 MEMORY = ("tensor_peak", "steady_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
 """The keys of `VariantRecord.memory`."""
 
@@ -39,28 +36,11 @@ ONE_OFF_NOISE_SHARE = 0.1
 """One-off costs are measured once a variant. Identical sides (the controls, 24 pairs on 2 cores) differed by
 up to 0.056 s: an excess of up to 0.1 s, or a tenth of the baseline's own, earns no "pays after N steps"."""
 
-LIMIT_PAIRS = {"flops": "MatrixProduct", "bytes": "Copy"}
-"""By kind of work, the control of `benchmarks/limit.py` that shows what rate of it this machine reaches."""
-
 Key = tuple[str, str, str, str]
 """What is compared with its like: tip, pair, variant, device."""
 
 Sides = tuple[float, float]
 """Of the baseline and the variant."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """How near both sides of a pair come to a rate that the machine reaches.
-
-    Attributes:
-        baseline, variant: shares of the rate, 1 for all of it. Arithmetic of 16 bits can reach more.
-        rate: floating-point operations or bytes a second.
-    """
-
-    baseline: float
-    variant: float
-    rate: float
 
 
 @dataclass(frozen=True)
@@ -96,8 +76,7 @@ class Result:
         mechanism: what was counted and on both sides, as `VariantRecord.mechanism` has it.
         equal: how equal work was checked, as `VariantRecord.equal` has it.
         trainings: of the baseline and the variant, from the table that its tip names as evidence.
-        gpu: by READINGS and JOULES, what a GPU's driver reported of both sides.
-        limits: by kind of work (LIMIT_PAIRS), how near both sides come to what the machine reaches.
+        gpu: by READINGS, what a GPU's driver reported of both sides.
         sessions: by session that timed it, what `mean` is of all; () where it was one.
         job_profile: of the first launch of a job, as `tipbench.worker.job_card` has it.
         reasons: why there is no clear answer, the main reason first.
@@ -144,7 +123,6 @@ class Result:
     equal: Mapping[str, Any] = field(default_factory=dict)
     trainings: tuple[Trainings, Trainings] | None = None
     gpu: Mapping[str, Sides | None] = field(default_factory=dict)
-    limits: Mapping[str, Share] = field(default_factory=dict)
     sessions: tuple[Mean, ...] = ()
     job_profile: Mapping[str, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()

@@ -10,7 +10,7 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,9 @@ from tipbench.records.fields import LARGEST, StoredTip, convert
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.store import folder_name
 from tipbench.records.trainings import Trainings, read_trainings
-from tipbench.report.result import JOULES, LIMIT_PAIRS, READINGS, Result, Share, Sides, steps_to_pay
+from tipbench.report.result import READINGS, Result, steps_to_pay
 from tipbench.suite.files import BENCHMARKS, file_text
 from tipbench.suite.source import sides
-from tipbench.tip.pair import CONTROL
 from tipbench.tip.reason import reasons_text, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
@@ -44,9 +43,8 @@ def results(run: Run) -> list[Result]:
     """All rows of a run in the order in which its pairs were planned."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
     records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
-    rates = _rates(records)
     return [
-        _result(judgement, run, sessions, rates)
+        _result(judgement, run, sessions)
         for record in records
         for sessions in [_sessions(record, run.cores)]
         for judgement in judge(record, rules.RULES, run.cores)
@@ -73,17 +71,13 @@ def _sessions(record: Record, cores: int) -> dict[str, tuple[Mean, ...]]:
     return means
 
 
-def _result(
-    judgement: Judgement,
-    run: Run,
-    sessions: Mapping[str, tuple[Mean, ...]],
-    rates: Mapping[tuple[str, str], float],
-) -> Result:
+def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, ...]]) -> Result:
     record, variant = judgement.record, judgement.variant_record
-    info, baseline = record.info, _baseline(record)
+    info, baseline = record.info, record.variants.get("baseline", VariantRecord(record.outcome))
     work = json.dumps([info.code, info.sizes, info.flush_l2], sort_keys=True)
     is_measured = judgement.verdict not in ("skipped", "failed")
     step_s = _step_s(record) if is_measured else None
+    readings = READINGS if info.device == "cuda" and is_measured else ()
     one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
     return Result(
         run_id=run.id,
@@ -126,17 +120,12 @@ def _result(
         equal=variant.equal,
         sessions=sessions.get(judgement.variant, ()),
         trainings=_trainings(info, judgement.variant, run.folder) if variant.outcome == "measured" else None,
-        gpu=_gpu(judgement) if info.device == "cuda" and is_measured else {},
-        limits=_limits(judgement, step_s, rates),
+        gpu={name: gpu_medians(record, judgement.variant, name) for name in readings},
         job_profile=record.launches[0].card if record.launches else {},
         reasons=judgement.reasons,
         reason=reasons_text(judgement.reasons),
         remedy=remedies(judgement.reasons),
     )
-
-
-def _baseline(record: Record) -> VariantRecord:
-    return record.variants.get("baseline", VariantRecord(record.outcome))
 
 
 def _trainings(info: PairInfo, variant: str, folder: str) -> tuple[Trainings, Trainings] | None:
@@ -174,35 +163,3 @@ def _break_even(
         return None
     steps = steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
     return steps if steps < LARGEST else None  # a file may say anything, and a column of the table holds no more
-
-
-def _gpu(judgement: Judgement) -> dict[str, Sides | None]:
-    """What a GPU's driver reported of both sides."""
-    readings = {name: gpu_medians(judgement.record, judgement.variant, name) for name in READINGS}
-    joules = [
-        side.energy[JOULES] for side in (_baseline(judgement.record), judgement.variant_record) if JOULES in side.energy
-    ]
-    return {**readings, JOULES: (joules[0], joules[1]) if len(joules) == 2 else None}
-
-
-def _rates(records: Sequence[Record]) -> dict[tuple[str, str], float]:
-    """By kind of work and device, how much of it a second brings at most, by the controls that this run measured."""
-    return {
-        (kind, record.info.device): work / step_s
-        for record in records
-        for kind, pair in LIMIT_PAIRS.items()
-        if record.name == f"{CONTROL}.{pair}" and record.outcome == "measured"
-        if (step_s := _step_s(record)) and (work := _baseline(record).work.get(kind))
-    }
-
-
-def _limits(judgement: Judgement, step_s: float | None, rates: Mapping[tuple[str, str], float]) -> dict[str, Share]:
-    if not step_s or not judgement.speedup:
-        return {}
-    after_s = step_s / judgement.speedup
-    return {
-        kind: Share(work / step_s / rate, work / after_s / rate, rate)
-        for kind in LIMIT_PAIRS
-        if (rate := rates.get((kind, judgement.record.info.device)))
-        if (work := _baseline(judgement.record).work.get(kind))
-    }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tipbench.records import store
-from tipbench.report.result import JOULES, LIMIT_PAIRS, MEMORY, READINGS, Result
+from tipbench.report.result import MEMORY, READINGS, Result
 from tipbench.report.results import results
 from tipbench.report.trained import TrainingEffect, training_effect
 from tipbench.tip.wording import equal_work, value
@@ -54,11 +54,6 @@ def _peak(side: str, kind: str, result: Result) -> int | None:
 
 def _mechanism_count(side: str, result: Result) -> str | None:
     return value(result.mechanism[side]) if side in result.mechanism else None
-
-
-def _share(part: str, kind: str, result: Result) -> float | None:
-    share = result.limits.get(kind)
-    return getattr(share, part) if share else None
 
 
 def _reading(side: int, name: str, result: Result) -> float | None:
@@ -162,26 +157,12 @@ _COLUMNS = (
     ),
     _of_trainings("fewer_steps_low", NUMBER, "lower end of its 95 % interval", partial(_fewer_steps, 0)),
     _of_trainings("fewer_steps_high", NUMBER, "upper end of its 95 % interval", partial(_fewer_steps, 2)),
-    *(
-        Column(f"rate_of_{kind}", NUMBER, f"{kind} a second that this machine reaches", partial(_share, "rate", kind))
-        for kind in LIMIT_PAIRS
-    ),
-    *(
-        Column(
-            f"{side}_share_of_{kind}",
-            NUMBER,
-            f"share of this machine's rate of {kind} that the {side} reaches",
-            partial(_share, side, kind),
-        )
-        for kind in LIMIT_PAIRS
-        for side in SIDES
-    ),
     Column("job_profile", OBJECT, "work of a whole job's step, and seconds of its phases"),
     *(
         Column(
             f"{side}_{name}", NUMBER, f"{name} of the {side}, from the GPU's driver", partial(_reading, number, name)
         )
-        for name in (*READINGS, JOULES)
+        for name in READINGS
         for number, side in enumerate(SIDES)
     ),
     Column("reason_code", TEXT, "the main reason why there is no clear answer, as a code"),

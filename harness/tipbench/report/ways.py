@@ -12,7 +12,8 @@ from tipbench.report.measure import Effect
 from tipbench.report.price import price
 from tipbench.report.result import Result
 from tipbench.tip.pair import DEFAULT_NOW, code_to_write
-from tipbench.tip.wording import way_words
+from tipbench.tip.wording import job_words, way_words
+from tipbench.verdict.pooling import LEAST_PROBABILITY
 from tipbench.verdict.statistics import Mean
 
 JOB_AS_IT_IS = "the job as it is"
@@ -55,6 +56,15 @@ class WayEffect:
         """`0.72x`: the ratio of the job in which it costs most."""
         ratios = [gain.ratio for gain in self.gains if gain.mean is not None]
         return f"{min(ratios):.2f}x" if ratios else ""
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in the jobs in which it does."""
+        losses = [gain for gain in self.gains if gain.state.word == "loss"]
+        if len(losses) == 1:
+            return f"{losses[0].brought} in {job_words(losses[0].row.pair)}"
+        ratios = [gain.ratio for gain in losses]
+        return f"{min(ratios):.2f}x to {max(ratios):.2f}x in {', '.join(job_words(gain.row.pair) for gain in losses)}"
 
 
 def ways_of(jobs: Sequence[Effect], alone: Sequence[Result]) -> list[WayEffect]:
@@ -114,7 +124,7 @@ def _kind(jobs: Sequence[Effect]) -> str:
 
 def lead_of(ways: Sequence[WayEffect]) -> WayEffect:
     """The way that the answer is about: one that pays, if there is any. The headline variant leads unless another way
-    is certainly better; the largest of several means alone would be the luckiest."""
+    is likely to be better; the largest of several means alone would be the luckiest."""
     ways = [way for way in ways if way.is_way] or ways
     kinds = {way.kind for way in ways}
     paying = next((group for group in ((USE, USE_IF), (DEPENDS,)) if not kinds.isdisjoint(group)), ())
@@ -127,14 +137,15 @@ def lead_of(ways: Sequence[WayEffect]) -> WayEffect:
 
 
 def _is_better(way: WayEffect, other: WayEffect) -> bool:
-    """Whether it certainly brings more, on average over all jobs of the other."""
+    """Whether it is likely to bring more, on average over all jobs of the other."""
     means = [{gain.row.pair: gain.mean for gain in each.gains} for each in (way, other)]
     couples = [(mine, its) for pair, its in means[1].items() if its and (mine := means[0].get(pair))]
     if not couples or len(couples) < len(means[1]):
         return False
     more = statistics.fmean(mine.mean - its.mean for mine, its in couples)
     error = math.hypot(*(mean.error for couple in couples for mean in couple)) / len(couples)
-    return Mean(more, error, min(mean.freedom for couple in couples for mean in couple)).interval()[0] > 0
+    freedom = min(mean.freedom for couple in couples for mean in couple)
+    return Mean(more, error, freedom).above(way.gains[0].measure.margin) >= LEAST_PROBABILITY
 
 
 def name_ways(kind: str, lead: WayEffect, ways: Sequence[WayEffect]) -> str:

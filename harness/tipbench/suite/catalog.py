@@ -8,7 +8,6 @@ from typing import Any
 
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery
-from tipbench.tip.guide import ITEMS
 from tipbench.tip.wording import plain
 
 
@@ -45,24 +44,6 @@ def as_text(discovery: Discovery) -> str:
     counted = f"{len(discovery.pairs)} pair{'s' * (len(discovery.pairs) != 1)}"
     lines += ["", f"{counted}, {runnable} run here (torch {discovery.torch}, {discovery.device})"]
     return "\n".join(lines).lstrip("\n")
-
-
-def coverage(discovery: Discovery) -> str:
-    """Which pairs answer which item of the guides, as a Markdown table."""
-    lines = ["| item | the advice | tip | micro | macro |", "| --- | --- | --- | --- | --- |"]
-    with_tip = 0
-    for item in ITEMS:
-        answering = [(tip, pairs) for tip, pairs in _tips(discovery) if item.id in tip["guide"]]
-        with_tip += bool(answering)
-        for tip, pairs in answering:
-            micro, macro = (
-                ", ".join(info.pair for info in pairs if info.scale == scale) for scale in ("micro", "macro")
-            )
-            none = f"none: {tip['no_micro']}" if tip.get("no_micro") else ""
-            lines.append(f"| {item.id} | {item.title} | {tip['id']} | {micro or none} | {macro} |")
-        if not answering:
-            lines.append(f"| {item.id} | {item.title} | not yet |  |  |")
-    return "\n".join([*lines, "", f"{with_tip} of the guides' {len(ITEMS)} items have a tip."])
 
 
 def _tips(discovery: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:

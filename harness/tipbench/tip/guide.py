@@ -22,6 +22,12 @@ FOREMOST = {
 that brought 5 % and more in the stored runs, or cost as much; the soonest measured first. A short run reaches few
 others. With each the whole job that decides it soonest, if that is not its file's first."""
 
+FOREMOST_ON_A_CARD = (
+    *("together", "amp", "compile-modes", "cuda-graphs", "channels-last", "fused-optimizer", "sdpa"),
+    *("pin-memory", "async-loading", "cudnn-benchmark", "checkpointing"),
+)
+"""The same on a GPU: what its owners ask, in that order. What each decides soonest there is not measured yet."""
+
 
 class GuideSentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that a guide says.

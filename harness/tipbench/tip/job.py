@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from tipbench.tip.counts import flops
 from tipbench.tip.pair import Pair, Step
 from tipbench.tip.process import mark_builder
 
@@ -150,10 +149,6 @@ class MacroPair(Pair):
 
     def reference(self) -> Step:
         return self.applied(convert_to_fp64)
-
-    def work(self) -> Mapping[str, int]:
-        """The operations of the job as it is; {} if the pair defines its own `baseline`."""
-        return {"flops": flops(self.step_of(self.job()))} if type(self).baseline is MacroPair.baseline else {}
 
 
 def convert_to_fp64(job: Job) -> None:

@@ -137,8 +137,9 @@ CONTROL = "control"
 DEFAULT_NOW = "default now"
 """How the status of advice begins that torch follows by itself."""
 
-TOGETHER, WITHOUT = "together", "without_"
-"""Id of what is no tip either: several followed together. Its further variants, named after WITHOUT, leave out one."""
+TOGETHER, WITHOUT, ONLY = "together", "without_", "only_"
+"""Id of what is no tip either: several followed together. Its further variants, named after WITHOUT, leave out one; of
+three the one named after ONLY follows the first alone."""
 
 
 @dataclass(frozen=True)
@@ -265,11 +266,6 @@ class Pair:
 
         If a pair defines it, its steps are timed one at a time.
         """
-
-    def work(self) -> Mapping[str, int]:
-        """The least work of a step on either side, if known: "flops" (floating-point operations) or "bytes" (read and
-        written). The report compares it with the rates that `benchmarks/limit.py` reaches."""
-        return {}
 
     def reference(self) -> Step:
         """Build the same work in fp64; needed where `equal` is one of `BY_REFERENCE`."""

@@ -179,7 +179,7 @@ ANEW = (
 OUTPUT = "an output"
 SWITCH = "a switch of the process was changed and left changed"
 
-CAUGHT = ("import-error", "build-raised", "step-raised", "work-raised", "out-of-memory")
+CAUGHT = ("import-error", "build-raised", "step-raised", "out-of-memory")
 CHANCE = (*CAUGHT, "hang", "killed", "crashed", "exited", "unreadable-answer", "temporary-folder-full")
 """Kinds of failure that need not come again, as codes begin."""
 
@@ -202,7 +202,6 @@ FAILURES = {
         "@process_settings of its own",
         unnamed=SWITCH,
     ),
-    "global-switch.work": Sentence("{detail}; undo it there", unnamed=SWITCH),
     "shared-cache": Sentence(
         "{where} sets {detail}, and what that decides is kept in a cache of the process, from which the other side "
         "runs too; give the variant @process_settings(own_process=True)",

@@ -117,7 +117,7 @@ def percent(share: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     """`1 pair`, `2 pairs`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{('es' if noun.endswith('ch') else 's') * (count != 1)}"
 
 
 def _three(value: float) -> str:

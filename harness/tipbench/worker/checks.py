@@ -171,17 +171,6 @@ def expect_little_loading(pair: type[MacroPair], phases: Mapping[str, float]) ->
         raise Failed("loads-much", where="baseline", percent=round(100 * phases[LOADING] / whole))
 
 
-def counted_work(guard: Guard, seed: int) -> dict[str, Any]:
-    """`Pair.work`. Raises Failed."""
-    seed_generators(seed)
-    answer: object = guard.call("work-raised", "work", guard.pair().work)
-    guard.expect_unchanged("work", "global-switch.work")
-    if not isinstance(answer, Mapping) or not all(isinstance(number, int | float) for number in answer.values()):
-        raise Failed("not-storable", f"work returned {answer!r}; return a mapping from names to numbers")
-    expect_storable("work", dict(answer))
-    return dict(answer)
-
-
 def expect_storable(method: str, answer: Any) -> None:
     """Raise Failed where JSON, as which a record is written, cannot hold what a method of the pair returned; tuples are
     allowed."""

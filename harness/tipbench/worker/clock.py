@@ -108,22 +108,10 @@ def synchronize(device: torch.device) -> None:
         _synchronize(device)
 
 
-ENERGY = "millijoules"
-"""The reading that counts since the driver was loaded; only its differences have a meaning."""
-
-ENERGY_S = 2.0
-"""Seconds over which energy is counted: drivers update its counter every 20 to 100 ms."""
-
-
 class Card:
-    """The GPU that a worker computes on, as its driver reports it.
-
-    Attributes:
-        device: the GPU.
-    """
+    """The GPU that a worker computes on, as its driver reports it."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
         self._driver: tuple[Any, Any] | None
         try:
             import pynvml
@@ -135,7 +123,7 @@ class Card:
 
     def read(self) -> dict[str, int]:
         """The readings of `Launch.gpu` now; -1 for those that the driver does not report."""
-        return {name: self._reading(name) for name in GPU_READINGS if name != ENERGY}
+        return {name: self._reading(name) for name in GPU_READINGS}
 
     def _reading(self, name: str) -> int:
         if self._driver is None:
@@ -144,19 +132,6 @@ class Card:
             return int(GPU_READINGS[name](*self._driver))
         except Exception:  # a refused reading must never look like a 0
             return -1
-
-    def joules_a_step(self, step: Callable[[], Any], step_s: float) -> float | None:
-        """Energy of one step, averaged over ENERGY_S seconds of steps (J); None where the driver does not report it."""
-        synchronize(self.device)
-        before = self._reading(ENERGY)
-        if before < 0:
-            return None
-        count = max(1, round(ENERGY_S / step_s))
-        for _ in repeat(None, count):
-            step()
-        synchronize(self.device)
-        after = self._reading(ENERGY)
-        return None if after < 0 else (after - before) / 1000 / count
 
 
 def _handle(nvml: Any, uuid: str) -> Any:

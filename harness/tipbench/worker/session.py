@@ -124,10 +124,6 @@ class Session:
             checks.expect_little_loading(pair_class, self._of_the_job(seed, phases_of))
         return checks.mechanism_count(self.guard, variant, seed)
 
-    def work(self, seed: int) -> dict[str, int]:
-        """`Pair.work`, added up over the ranks."""
-        return _added(self.ranks.gather(checks.counted_work(self.guard, seed)))
-
     def job_card(self, seed: int) -> dict[str, float]:
         """The profile of the pair's job without the tip, after all sides were timed; answers `job_card.job_card`."""
         self.steps.clear()
@@ -178,16 +174,14 @@ class Session:
         return _added(self.ranks.gather(peaks))
 
     def measure_memory(self, variant: str, seed: int) -> dict[str, Any]:
-        """Cold build, warm-up, memory and energy of one variant; answers {"one_off", "memory", "energy"}."""
-        build_s = self.build(variant, seed)["seconds"]
-        warm = self.warm(variant, WHOLE_WARM_S)
+        """Cold build, warm-up and memory of one variant; answers {"one_off", "memory"}."""
+        one_off = {"build": self.build(variant, seed)["seconds"]}
+        one_off["warm_up"] = self.warm(variant, WHOLE_WARM_S)["excess_s"]
         with self.guard.scope(variant):
             before = self.guard.before_step or (lambda: None)
             memory = self.guard.step(variant, lambda: process_peaks(self.steps[variant], self.device, before))
-        energy = self._energy(variant, warm["step_s"])
         del self.steps[variant]
-        one_off = {"build": build_s, "warm_up": warm["excess_s"]}
-        return {"one_off": one_off, "memory": _added(self.ranks.gather(memory)), "energy": energy}
+        return {"one_off": one_off, "memory": _added(self.ranks.gather(memory))}
 
     @functools.cached_property
     def _before_timed_step(self) -> Callable[[], None] | None:
@@ -195,15 +189,6 @@ class Session:
         if self.device.type != "cuda" or not self.guard.pair_class.flush_l2:
             return self.guard.before_step
         return self.guard.from_the_start(emptying_l2(self.device))
-
-    def _energy(self, variant: str, step_s: float) -> dict[str, float]:
-        card = self.card
-        # Ranks would have to take the same number of steps, and energy must not include what runs before a step.
-        if card is None or self.ranks.count > 1 or self.guard.before_step:
-            return {}
-        with self.guard.scope(variant):
-            joules = self.guard.step(variant, lambda: card.joules_a_step(self.steps[variant], step_s))
-        return {} if joules is None else {"joules_a_step": joules}
 
     def _numbered(self, variant: str) -> Callable[[], Any]:
         """The step, wrapped so that a failure names the number of the call."""
