@@ -199,11 +199,11 @@ def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
 
 
 def test_sizes_are_those_of_the_card(described: Describe) -> None:
-    """The smallest card decides: 79 GiB are sold as 80, 14.6 as 16; one of 8 has what a workstation has."""
+    """The smallest card decides: 14.6 GiB are sold as 16; one of 8 has what a workstation has, and none gets XL."""
     batches = {
         gib: described("cuda", cards=1, memory=gib)["channels-last.ResNetTraining"].sizes["batch"]
         for gib in (79, 14.6, 8)
     }
-    assert batches == {79: 256, 14.6: 64, 8: 16}
+    assert batches == {79: 64, 14.6: 64, 8: 16}
     beside = [{name: info.sizes for name, info in described("cpu", 1, memory=gib).items()} for gib in (80, 8)]
     assert beside[0] == beside[1], "on the processor a card's memory is nothing to go by"

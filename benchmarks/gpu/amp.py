@@ -165,8 +165,8 @@ class Accuracy(Pair):
 
 
 def tf32_if_any(job: Job) -> None:
-    """Nobody trains in full float32 on a GPU that has TF32."""
-    if job.device.type == "cuda" and torch.cuda.get_device_capability(job.device) >= (8, 0):
+    """Nobody trains in full float32 on a GPU that has TF32; on others it does nothing."""
+    if job.device.type == "cuda":
         tensor_cores(job)
 
 

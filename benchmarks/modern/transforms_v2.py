@@ -28,7 +28,7 @@ TIP = Tip(
         "floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]\n"
         "plain = [v2.Resize((224, 224))]\n"
         "augmented = [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip()]\n"
-        "own = augmented if model.training else plain  # what your transform does, with your mean and deviation above\n"
+        "own = plain  # in training augmented, where your transform is; with your mean and deviation above\n"
         "data.transform = v2.Compose([v2.PILToTensor(), *own, *floats])  # before the DataLoader is made\n"
         "loader = DataLoader(data, **arguments)\n"
         "# not on a Subset or ConcatDataset, nor where `transforms` is what the data set calls: there it does nothing"
