@@ -18,7 +18,7 @@ from tipbench.advise.job_words import where
 from tipbench.advise.surveyed import NoJob
 from tipbench.given.curve import BATCH, THREADS, WORKERS, JobCurve, Point
 from tipbench.given.diagnosis import diagnose
-from tipbench.given.long_run import LEAST_STEPS, run_many
+from tipbench.given.many_steps import LEAST_STEPS, run_many_steps
 from tipbench.given.survey import Survey, WayHere
 from tipbench.given.sweeping import sweep_of_job
 from tipbench.suite.loops import combined_diff
@@ -65,21 +65,21 @@ def test_what_can_act_on_it_is_named_and_what_it_rests_on() -> None:
 
 def test_a_job_that_keeps_its_tensors_grows_and_one_that_does_not_stays_level() -> None:
     held: list[torch.Tensor] = []
-    seen = run_many(lambda: held.append(torch.ones(1 << 17)), math.inf)  # of 512 KiB
+    seen = run_many_steps(lambda: held.append(torch.ones(1 << 17)), math.inf)  # of 512 KiB
     assert (seen["steps"], round(seen["grows"] / 2**20, 1)) == (1000, 0.5)
     held.clear()
-    assert run_many(lambda: torch.ones(1 << 17), math.inf)["grows"] == 0.0
-    assert run_many(lambda: None, -math.inf) == {}, f"fewer than {LEAST_STEPS} steps show nothing"
+    assert run_many_steps(lambda: torch.ones(1 << 17), math.inf)["grows"] == 0.0
+    assert run_many_steps(lambda: None, -math.inf) == {}, f"fewer than {LEAST_STEPS} steps show nothing"
 
 
 def test_steps_that_take_longer_and_longer_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("tipbench.given.long_run.perf_counter", lambda: now[0])
+    monkeypatch.setattr("tipbench.given.many_steps.perf_counter", lambda: now[0])
 
     def step() -> None:
         now[0] += 1.0 + 0.005 * now[0]
 
-    seen = run_many(step, math.inf)
+    seen = run_many_steps(step, math.inf)
     assert seen["slower"] > 2
     survey = replace(surveyed(1, 40, 60, 0), **seen)
     assert where(survey)[-1].startswith("Steps get slower: the last 25 of 200 took")

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 from tipbench.advise.surveyed import NoJob, sweep_job
 from tipbench.given.curve import BATCH, THREADS, WITHIN, WORKERS, JobCurve
+from tipbench.given.diagnosis import WORTH_TRYING
 from tipbench.given.survey import WITH_MODEL, Survey
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
 from tipbench.tip.wording import seconds, size
-
-LEAST_LOADING = 0.03
-"""Share of a step's time from which on more workers may bring something."""
 
 LEAST_BUDGET_S = 240.0
 """Of an advice with sweeps (s): to begin a process and to build the job anew take most of a short one."""
@@ -32,7 +30,7 @@ def sweeps_of(survey: Survey, budget_s: float) -> list[str]:
     """The sweeps that can act on a job, if there is time for them beside the tips. budget_s: 0 for no end."""
     if survey.kind not in WITH_MODEL or survey.others > OCCUPIED or 0 < budget_s < LEAST_BUDGET_S:
         return []
-    loads = survey.workers or survey.share(LOADING) >= LEAST_LOADING
+    loads = survey.workers or survey.share(LOADING) >= WORTH_TRYING
     return [
         *([WORKERS] if loads else []),
         BATCH,

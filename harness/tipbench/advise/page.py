@@ -32,7 +32,7 @@ from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
 from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
-from tipbench.report.answer_kinds import DO_NOT, USE, USE_IF
+from tipbench.report.answer_kinds import DO_NOT, USE
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.markdown import render
 from tipbench.report.price import NOT_MEASURED
@@ -168,9 +168,7 @@ def _answers(outcome: JobOutcome) -> list[Answer]:
         of_tip = [result for result in measured if result.tip == answer.tip]
         if any(result.is_measured for result in of_tip):
             gain = _gains(answer, outcome.survey, of_tip)
-            # What a condition of the tip asks, this job has shown.
-            shown = USE if answer.kind == USE_IF else answer.answer
-            answer = replace(answer, answer=shown, do=_do(answer, outcome.survey, of_tip), gain=gain)
+            answer = replace(answer, do=_do(answer, outcome.survey, of_tip), gain=gain)
             listed.append(_with_the_changes(answer, outcome))
         else:
             listed.append(_failed(answer, of_tip))

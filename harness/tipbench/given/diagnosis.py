@@ -9,9 +9,10 @@ from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import FORWARD, LOADING, OPTIMIZER, PHASES
 from tipbench.tip.wording import percent, seconds
 
-MUCH, LITTLE, BUSY = 0.3, 0.1, 0.7
-"""Shares: of a step from which on one phase names it, of what this machine can below which neither arithmetic nor
-memory limits a step, and of a step for which a card must work for it not to wait for the processor."""
+WORTH_TRYING, MUCH, LITTLE, BUSY = 0.03, 0.3, 0.1, 0.7
+"""Shares: of a step below which a phase allows at most 3 %, and from which on one phase names the step; of what this
+machine can, below which neither arithmetic nor memory limits a step; and of a step, for which a card must work not to
+wait for the processor."""
 
 DISTURBED, NOT_DIAGNOSED = "disturbed", "not known"
 DATA, OPTIMIZING, PROCESSOR = "waits for data", "the optimizer", "waits for the processor"

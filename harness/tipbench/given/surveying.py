@@ -25,8 +25,8 @@ from torch.utils.data import IterableDataset
 from tipbench.given.command import GivenCommand
 from tipbench.given.draws import generators_used
 from tipbench.given.forms import GivenStep, job_of
-from tipbench.given.long_run import run_many
 from tipbench.given.loop import GivenJob
+from tipbench.given.many_steps import run_many_steps
 from tipbench.given.pair import all_in_fp64
 from tipbench.given.rates import card_busy, rates
 from tipbench.given.survey import Device, JobForm, Survey
@@ -359,7 +359,7 @@ def _profile(job: Job) -> dict[str, float]:
 
 
 def _in_a_row(job: Job | GivenStep, until: float) -> dict[str, Any]:
-    return run_many(job.step, min(until, perf_counter() + IN_A_ROW_S))
+    return run_many_steps(job.step, min(until, perf_counter() + IN_A_ROW_S))
 
 
 def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:

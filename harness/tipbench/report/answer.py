@@ -140,16 +140,15 @@ def _of_members(answer: Answer, costly: Sequence[str]) -> str:
             f"{costs} costs in these jobs, and nothing without {'it' if ' and ' not in costs else 'them'} was measured"
         )
     left_out = left_out or "one of them: not measured" * bool(members)
-    gains = "; ".join(
-        _step_by_step(answer, gain, names) for gain, names in zip(answer.gains, of_job.values(), strict=True)
-    )
+    jobs = [_step_by_step(answer, gain, names) for gain, names in zip(answer.gains, of_job.values(), strict=True)]
+    gains, are_ladders = "; ".join(words for words, _ in jobs), all(is_ladder for _, is_ladder in jobs)
     price = "" if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else f"; price: {answer.price}"
-    return f"{gains}{f' (without {left_out})' if left_out and '-> + ' not in gains else ''}{price}"
+    return f"{gains}{f' (without {left_out})' if left_out and not are_ladders else ''}{price}"
 
 
-def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> str:
-    """`GPT training 2.0x [1.8, 2.2], a step 95 ms -> + amp 61 ms -> + compile-modes 48 ms`, if the sides between were
-    timed; else with its members ahead, and the step before and after."""
+def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> tuple[str, bool]:
+    """(`GPT training 2.0x [1.8, 2.2], a step 95 ms -> + amp 61 ms -> + compile-modes 48 ms`, whether it is so), if the
+    sides between were timed; else with its members ahead, and the step before and after."""
     pair = gain.row.pair
     timed = {way.name: one.row.variant_step_s for way in answer.ways for one in way.gains if one.row.pair == pair}
     between = [f"{way_words(ONLY)}{names[0]}", f"{way_words(WITHOUT)}{names[-1]}"][3 - len(names) :] if names else []
@@ -159,7 +158,7 @@ def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> str:
         members, added, steps = f"{' + '.join(names)}: ", ["", ""], [steps[0], steps[-1]]
     shown = [f"{more}{seconds(step)}" for more, step in zip(added, steps, strict=True) if step]
     sides = f", a step {' -> '.join(shown)}" if len(shown) == len(added) else ""
-    return f"{members}{job_words(pair)} {gain.brought}{sides}"
+    return f"{members}{job_words(pair)} {gain.brought}{sides}", not members
 
 
 def _all_answers(rows: Sequence[Result]) -> list[Answer]:

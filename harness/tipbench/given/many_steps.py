@@ -23,7 +23,7 @@ GROWTH_BYTES, GROWTH = 1 << 20, 0.002
 """What each later quarter adds to the memory at least, in bytes and as a share of it, where it grows."""
 
 
-def run_many(step: Callable[[], Any], end: float) -> dict[str, Any]:
+def run_many_steps(step: Callable[[], Any], end: float) -> dict[str, Any]:
     """{"steps", "slower", "grows"} of Survey; nothing from fewer than LEAST_STEPS. end: as of `time.perf_counter`."""
     times, held, enough = list[float](), list[int](), perf_counter() + WHILE_S
     while len(times) < MOST_STEPS and perf_counter() < (end if len(times) < ENOUGH_STEPS else min(end, enough)):
