@@ -11,9 +11,12 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from queue import Queue, SimpleQueue
+from textwrap import indent
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
@@ -53,18 +56,12 @@ def tip_of(pair: Pair) -> str:
     return type(pair).__module__.rpartition(".")[2].replace("_", "-")
 
 
-def blocks_of_the_encoder(job: Job) -> None:
-    """`model.blocks` is what each model calls otherwise."""
-    object.__setattr__(job.model, "blocks", list(job.model.get_submodule("encoder.layers").children()))
-
-
 def left_on(job: Job) -> None:
     torch.autograd.set_detect_anomaly(True)
 
 
 BEFORE: Mapping[str, Callable[[Job], None]] = {
     "channels-last.ResNetTrainingInBfloat16": amp,
-    "checkpointing.VisionTransformerTraining": blocks_of_the_encoder,
     "no-debug-apis.ResNetTraining": left_on,
 }
 """What is done to a job before, where both sides of the pair have it or the text undoes it."""
@@ -172,6 +169,33 @@ def in_packed_batches(pair: Any, variant: Variant, text: str) -> Step:
     return step
 
 
+def in_a_generation(pair: Any, variant: Variant, text: str) -> Step:
+    """The lines down to `mixed` in each attention, the others in place of what generates."""
+    job = pair.job()
+    gpt, (within, text) = job.model.gpt, re.split(r"(?<=\n)(?=prompt, one_token|# model\()", text, maxsplit=1)
+    behind = ast.parse(text).body
+    names = names_of_code(F=nn.functional, device=pair.device, length=gpt.positions.num_embeddings)
+    attention = f"def attention(self, places, query, key, value):\n{indent(within, '    ')}\n    return mixed"
+    executed(ast.parse(attention).body, names)
+
+    def model(tokens: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        for block in gpt.blocks:
+            block.attend = partial(names["attention"], block, places)
+        scores: torch.Tensor = gpt(tokens, places).mT
+        return scores
+
+    def generate(prompts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        names.update(prompts=prompts)
+        executed(behind[-1:], names)
+        return names["text"][:, prompts.shape[1] :], names["scores"][:, -1]
+
+    names.update(model=Calling(model))
+    executed(behind[:-1], names)
+    job.model.forward = generate
+    step: Step = pair.step_of(job)
+    return step
+
+
 def in_the_dataset(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
     job.data.to_tensor = lambda array: value_of(text, array=array)
@@ -183,9 +207,9 @@ def in_an_image_folder(pair: Any, variant: Variant, text: str) -> Step:
     """The data set with what torchvision's ImageFolder calls its files and what opens one."""
     job = pair.job()
     data = job.data
-    data.samples, data.loader = [(index, 0) for index in range(len(data))], data.photo
+    data.samples, data.loader = [(file, 0) for file in data.files], lambda file: Image.open(file).convert("RGB")
     follow(text, job)
-    data.photo = data.loader
+    data.photo = lambda index: data.loader(data.files[index])
     step: Step = pair.step_of(job)
     return step
 
@@ -202,6 +226,17 @@ def in_an_opened_file(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
     job.data.before_decoding = lambda image: value_of(text, image=image, size=pair.size["pixels"])
     step: Step = pair.step_of(job)
+    return step
+
+
+def from_a_file(pair: Any, variant: Variant, text: str) -> Step:
+    def load(file: str) -> nn.Module:
+        names = names_of_code(Net=pair.network, device=pair.device)
+        executed(ast.parse(text.replace("model.pt", file)).body, names)
+        model: nn.Module = names["model"]
+        return model
+
+    step: Step = pair.first_answer(load)
     return step
 
 
@@ -248,6 +283,23 @@ def in_larger_batches(pair: Any, variant: Variant, text: str) -> Step:
 
     def step() -> tuple[torch.Tensor, nn.Module]:
         return torch.stack([loss() for _ in range(pair.size["samples"] // batch)]).mean(), job.model
+
+    return step
+
+
+def from_a_queue(pair: Any, variant: Variant, text: str) -> Step:
+    """What is written answers all requests, which wait in a queue."""
+    job = pair.job()
+    samples, names = next(iter(job.loader()))[0], names_of(job)
+    executed(ast.parse(text).body, names)
+
+    def step() -> torch.Tensor:
+        waiting, answer = Queue[Any](), SimpleQueue[torch.Tensor]()
+        for sample in samples:
+            waiting.put((sample, answer))
+        while not waiting.empty():
+            names["answer_batch"](waiting)
+        return torch.stack([answer.get() for _ in samples])
 
     return step
 
@@ -300,10 +352,14 @@ FOLLOWING: Mapping[str, Following] = {
     "chunked-loss": as_last_layer,
     "sdpa": as_attention,
     "no-padding": in_packed_batches,
+    "key-value-cache": in_a_generation,
     "no-copies": in_the_dataset,
+    "decode-jpeg": in_an_image_folder,
     "decoded-in-memory": in_an_image_folder,
+    "mapped-weights": from_a_file,
     "transforms-v2": with_transforms,
     "reduced-decoding": in_an_opened_file,
+    "request-batches": from_a_queue,
     "one-cycle": in_a_lesson,
     "batch-size": in_larger_batches,
     "grad-clipping": clipping,

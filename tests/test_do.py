@@ -66,12 +66,15 @@ OF_CODE = {
     "avoid-sync": {"total"},
     "chunked-loss": {"self", "hidden"},
     "create-on-device": {"n"},
+    "key-value-cache": {"self", "query", "key", "value", "places", "prompts", "length"},
     "layer-order": {"self", "layers"},
+    "mapped-weights": {"Net"},
     "no-bias-before-bn": {"channels", "filters"},
     "no-copies": {"array"},
     "no-padding": {"sequences", "query", "key", "value"},
     "pad-sizes": {"vocabulary", "width", "states"},
     "reduced-decoding": {"image", "size"},
+    "request-batches": {"error"},
     "sdpa": {"query", "key", "value"},
 }
 """Names of texts that belong into the code of a model, a dataset or a sum."""
@@ -82,10 +85,10 @@ IN_SEVERAL = ("cpu-ddp", "ddp-not-dp")
 SWITCHES = {"cudnn-benchmark": searching, "tensor-cores": tf32_products}
 """Tips whose text sets what only a GPU heeds, and what the pair does instead."""
 
-COMPILED_FOR_A_GPU = ("cuda-graphs.", "compile-modes.ResNetInference[max", "compile-modes.ResNetInference[reduce")
+COMPILED_FOR_A_GPU = ("cuda-graphs.", "compile-modes.ResNetInference[max")
 """Variants that only a GPU can compile or capture."""
 
-IN_A_MODEL = ("avoid-sync", "create-on-device", "layer-order", "pad-sizes", "preallocate")
+IN_A_MODEL = ("avoid-sync", "compile-cache", "create-on-device", "layer-order", "pad-sizes", "preallocate")
 """Tips whose text stands in the code of a model or around the loop: the names that it uses are checked alone."""
 
 NEAR = 1e-6

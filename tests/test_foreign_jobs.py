@@ -41,9 +41,11 @@ DIFFER = {
     "async-loading": ANY,  # an iterator with workers draws its seed before the samples
     "batch-size": ANY,
     "bfloat16-products": LOSSY,
+    "decode-jpeg": LOSSY,
     "dynamic-int8": LOSSY,
     "grad-accumulation": LOSSY,  # dropout draws for each part
     "grad-clipping": ANY,
+    "half-precision": LOSSY,
     "length-bucketing": ANY,
     "one-cycle": ANY,
     "static-int8": LOSSY,
@@ -104,10 +106,12 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     ],
     "amp[float16]": [Unfit("unscale_", ["scaling"]), Unfit("scaler", INFERENCE)],
     "batches-as-ready": [Unfit("any order", ["seeing"], always=False)],  # with one worker, in order
+    "batched-items": [Unfit("TensorDataset", [*PHOTOS, "reading", "judging", "streaming"])],
     "changing-shapes": [Unfit("differ in size", ["tabulating", "streaming"])],
     "channels-last": [Unfit("convolutions", all_but(*PHOTOS)), Unfit("fused", ["resuming"])],
     "checkpointing": [Unfit("batch norm", NORMS)],
     "chunked-loss": [Unfit("self.head", all_but(*WRITERS))],
+    "decode-jpeg[on_the_card]": [Unfit("ImageFolder", all_but(*PHOTOS)), Unfit("targets.to", ["looking"])],
     "decoded-in-memory": [Unfit("ImageFolder", all_but(*PHOTOS))],
     "dynamic-int8": [Unfit("to infer alone", TRAINING)],
     "frozen-weights": [Unfit("to infer alone", [name for name in TRAINING if name != "writing_squares"])],
@@ -117,6 +121,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
         Unfit("GradScaler", ["scaling"]),
     ],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
+    "half-precision": [Unfit("only infers", TRAINING, always=False)],
     "preallocate": [Unfit("differ in length", [*PHOTOS, "tabulating", "streaming"])],
     "no-grad": [Unfit("inference", TRAINING)],
     "no-sync": [Unfit("accumulate", all_but("accumulating"))],
@@ -234,8 +239,8 @@ def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) ->
 
 
 NOT_PAIRED = (
-    *("async-loading", "batch-size", "batches-as-ready", "length-bucketing", "pin-memory", "prefetch"),
-    *("ddp-buckets", "decoded-in-memory", "layer-order", "no-sync", "preallocate", "transforms-v2"),
+    *("async-loading", "batch-size", "batched-items", "batches-as-ready", "length-bucketing", "pin-memory", "prefetch"),
+    *("ddp-buckets", "decode-jpeg", "decoded-in-memory", "layer-order", "no-sync", "preallocate", "transforms-v2"),
     *("ahead-of-time", "dynamic-int8", "onednn-graph", "static-int8"),
 )
 """Tips that draw samples in another order or change the data, wrap the model or run it once before, or replace it by an

@@ -87,7 +87,6 @@ SERVER = {"device": "cpu", "cores": 48, "threads": 48, "sockets": 2}
     [
         ("channels-last", [LITTLE, TWO_A_CORE]),  # the published figure is of 40 cores
         ("libiomp", [LITTLE]),  # two threads
-        ("openmp-threads", [LITTLE, SERVER, GPU]),  # a thread for every core
         ("cpu-ddp", [LITTLE, TWO_A_CORE, GPU]),  # one socket
         *[(tip, [LITTLE, TWO_A_CORE, SERVER]) for tip in ("layer-order", "async-loading", "fuse-pointwise")],
         *[(tip, [LITTLE, TWO_A_CORE, SERVER]) for tip in ("no-bias-before-bn", "compile-modes")],

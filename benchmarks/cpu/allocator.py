@@ -1,4 +1,4 @@
-"""Use jemalloc or tcmalloc instead of glibc's allocator.
+"""Use jemalloc or tcmalloc instead of glibc's allocator, or have glibc's fault fewer pages.
 
 Every operation on a CPU asks for memory for its result and gives it back soon. glibc returns large
 blocks to the kernel; the next operation gets fresh pages, which the kernel must zero and map in one by
@@ -15,25 +15,32 @@ two environment variables and without a library: that is `glibc_keeping`. (Both 
 own adjustment and makes it worse. MALLOC_MMAP_THRESHOLD_, often named in place of the second, is refused silently by
 glibc up to 2.34 if it is above 32 MiB.)
 
-The harness sets these two variables for all other pairs, so here the baseline runs without them, and `glibc_keeping`
-is what all other pairs run with: what it brings is what they have been spared.
+`huge_pages` leaves glibc as it is, and has PyTorch (2.2 and later) ask for pages of 2 MiB in place of 4 KiB for each
+tensor of 2 MiB or more: one fault in place of 512. An allocator that keeps its memory saves the same faults, and then
+little is left to gain. A page of 2 MiB is zeroed whole and counts as used whole; if none is free, the kernel may stop
+the program to move memory together (its setting `defrag`).
+
+The harness sets the variables of `glibc_keeping` for all other pairs, so here the baseline runs without them: what that
+way brings is what all others have been spared.
 """
 
 import ctypes
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet, image_inference
-from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
+from benchmarks.jobs.sequences import RunReader
 from tipbench.tip.words import *
 
 LAUNCHER = "oversize_threshold:1,background_thread:true,metadata_thp:auto"
 """MALLOC_CONF as torch.backends.xeon.run_cpu sets it."""
 KEEP_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_MMAP_MAX_": "0"}
 THRESHOLDS = tuple(KEEP_HEAP)
+ASK_FOR_HUGE = {"THP_MEM_ALLOC_ENABLE": "1"}
 
 
 def allocator_in_use() -> str:
@@ -45,8 +52,9 @@ def allocator_in_use() -> str:
 def allocator_and_faults(step: Step) -> str:
     allocator = allocator_in_use()
     settings = jemalloc_settings() if allocator == "jemalloc" else ""
-    if allocator == "glibc" and KEEP_HEAP.items() <= os.environ.items():
-        settings = " keeping"
+    for name, env in (("keeping", KEEP_HEAP), ("with huge pages", ASK_FOR_HUGE)):
+        if allocator == "glibc" and env.items() <= os.environ.items():
+            settings = f" {name}"
     return f"{allocator}{settings}: {page_faults(step):.0f}"
 
 
@@ -72,6 +80,16 @@ def jemalloc_answers(setting: str, value: Any) -> Any:
 def other_allocator(baseline: str, optimized: str) -> bool:
     """The page faults are worth reading, but differ a little from run to run; the allocator does not."""
     return baseline.partition(":")[0] != optimized.partition(":")[0]
+
+
+def no_huge_pages_on_request(device: str) -> Reason | None:
+    """Why a program that asks for huge pages runs like one that does not."""
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    now = setting.read_text() if setting.exists() else "[never]"
+    if "[madvise]" in now:
+        return None
+    gives = "every program huge pages already" if "[always]" in now else "no program huge pages"
+    return Reason("needs.own", detail=f"the kernel gives {gives}", fix=f"as root: echo madvise > {setting}")
 
 
 allocator = partial(Way, without=THRESHOLDS, devices=("cpu",))
@@ -107,7 +125,13 @@ GLIBC_KEEPING = allocator(
     env=KEEP_HEAP,
     keeps_pages=True,
 )
-WAYS = JEMALLOC, JEMALLOC_BARE, JEMALLOC_KEEPING, TCMALLOC, GLIBC_KEEPING
+HUGE_PAGES = allocator(
+    name="huge_pages",
+    do="THP_MEM_ALLOC_ENABLE=1 python train.py  # with glibc's allocator, and none of its MALLOC_ thresholds set",
+    env=ASK_FOR_HUGE,
+    needs=(Need("huge pages on request", no_huge_pages_on_request),),
+)
+WAYS = JEMALLOC, JEMALLOC_BARE, JEMALLOC_KEEPING, TCMALLOC, GLIBC_KEEPING, HUGE_PAGES
 
 TIP = Tip(
     id="allocator",
@@ -115,7 +139,7 @@ TIP = Tip(
     do=JEMALLOC.do,
     ways={way.name: way.do for way in WAYS[1:]},
     against="glibc's allocator, with nothing set",
-    guide=("A2.4",),
+    guide=("A2.4", "M25"),
     claim=Claim.FASTER,
     called="jemalloc as PyTorch's launcher sets it",
     one_of="allocator",
@@ -154,21 +178,14 @@ class ResNet50Inference(SettingsPair, RunResNet, ways=WAYS):
         return image_inference(self.device, model="resnet50", **self.size)
 
 
-class TransformerEpoch(SettingsPair, MacroPair, ways=WAYS):
+class TransformerEpoch(SettingsPair, RunReader, ways=WAYS):
     """A small Transformer run over lines of text. Each batch is as long as its longest line, so sizes change."""
 
-    task = "inference"
     sizes = Sizes(
         dict(lines=128, batch=32, layers=2, width=256),
         M=dict(lines=512, batch=64, layers=4, width=512),
         test=dict(lines=16, batch=4, layers=1, width=16),
     )
-
-    def job(self) -> Job:
-        return line_vectors(self.device, TransformerReader, **self.size)
-
-    def step_of(self, job: Job) -> Step:
-        return lambda: vectors(job)
 
 
 ON_ANY_JOB = JEMALLOC, TCMALLOC, GLIBC_KEEPING

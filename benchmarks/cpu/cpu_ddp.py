@@ -37,18 +37,7 @@ TIP = Tip(
         'share = dict(batch_size=arguments["batch_size"] // 2, shuffle=False, sampler=sampler)\n'
         "loader = DataLoader(data, **arguments | share)"
     ),
-    ways={
-        "four_processes": (
-            "# torchrun --nproc-per-node=4 train.py\n"
-            "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
-            'torch.distributed.init_process_group("gloo")\n'
-            "model = nn.parallel.DistributedDataParallel(model)  # save model.module.state_dict(), in one process\n"
-            "# in each epoch: sampler.set_epoch(epoch)\n"
-            'sampler = torch.utils.data.DistributedSampler(data, shuffle=arguments.get("shuffle", False))\n'
-            'share = dict(batch_size=arguments["batch_size"] // 4, shuffle=False, sampler=sampler)\n'
-            "loader = DataLoader(data, **arguments | share)"
-        )
-    },
+    ways={"four_processes": ""},
     when="the machine has several CPU sockets",
     against="one process with a thread for every core",
     guide=("A2.6",),

@@ -22,7 +22,6 @@ from functools import partial
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import *
 
 SETTINGS = ("KMP_AFFINITY", "KMP_BLOCKTIME")
@@ -100,10 +99,6 @@ class SmallOperations(_OpenMP, ways=(*WAYS, BOUND)):
 
 class ResNetInference(_OpenMP, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
-
-
-class EncoderInference(_OpenMP, RunEncoder):
-    """A TransformerEncoder run over text."""
 
 
 ON_ANY_JOB = (INTEL,)

@@ -21,7 +21,6 @@ import psutil
 import torch
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunEncoder
 from tipbench.tip.words import *
 
 
@@ -89,7 +88,3 @@ class MemorySweep(_Binding):
 
 class ResNetInference(_Binding, RunResNet):
     """ResNet-18 run over JPEG files, loading included."""
-
-
-class EncoderInference(_Binding, RunEncoder):
-    """A TransformerEncoder run over text."""

@@ -10,10 +10,9 @@ Why people write the baseline: it is the model under `no_grad`, as written.
 What to expect: a gain in convolutional networks. Building takes a while, and so do the first two calls:
 one writes down the shapes, one fuses. Inputs of other shapes gain little or nothing.
 
-TorchScript is deprecated. Its successor is `torch.compile`, which does the same with the setting
-`freezing`: that is the variant `inductor_freezing`.
-
-Freezing alone makes batch normalisation part of the weights: `FrozenResNet50` has that on both sides.
+TorchScript is deprecated. Its successor is `torch.compile`, which does the same with the setting `freezing`: that is
+the tip `frozen-weights`. Freezing alone makes batch normalisation part of the weights: `FrozenResNet50` has that on
+both sides.
 
 The guide shows bfloat16 too. There both sides are in bfloat16, so that fusing alone is measured: what bfloat16
 brings by itself is the tip amp.
@@ -31,7 +30,6 @@ from torch.fx.experimental import optimization
 
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, image_inference
-from benchmarks.modern.frozen_weights import compile_frozen
 from tipbench.tip.words import *
 
 
@@ -61,13 +59,6 @@ TIP = Tip(
             "model = torch.jit.freeze(torch.jit.trace(model, example))\n"
             "with torch.no_grad(): model(example), model(example)  # the first two calls fuse"
         ),
-        "inductor_freezing": (
-            "example, _ = next(iter(loader))\n"
-            'model.eval().compile(options={"freezing": True})  # its weights are constants from now on\n'
-            "from torch._inductor import config as inductor\n"
-            "with inductor.patch(freezing=True), torch.no_grad(): model(example)  # compiles; "
-            "later calls need only no_grad()"
-        ),
     },
     when="you stay with TorchScript, tracing warns of nothing, and batches have one shape (the last may be smaller)",
     against="eager mode in float32",
@@ -78,6 +69,7 @@ TIP = Tip(
     one_of="compiled model",
     mechanism=appears("parts of the graph that run fused", partitions),
     status="deprecated: TorchScript; use torch.compile",
+    no_micro="what lies around a convolution or a matrix product is fused in the graph of a whole model",
     why_not=(
         "The convolutions take nearly all of the time, and these are oneDNN's on both sides; fusion saves one "
         "pass over each output."
@@ -138,56 +130,18 @@ def fused_in_bfloat16(job: Job) -> None:
         torch._C._jit_set_autocast_mode(before)
 
 
-def frozen_by_inductor(model: nn.Module, example: torch.Tensor) -> nn.Module:
-    """The model, fused likewise by its successor."""
-    compile_frozen(model, example)
-    return model
-
-
-class ConvolutionBlock(Pair):
-    """A 3x3 convolution, batch normalisation and ReLU."""
-
-    devices = ("cpu",)
-    needs = (onednn_graph_fuser(),)
-    sizes = Sizes(dict(batch=2, channels=64, pixels=56), test=dict(batch=1, channels=8, pixels=8))
-
-    def inference(self, fuse: Callable[[nn.Module, torch.Tensor], nn.Module]) -> Step:
-        channels, pixels = self.size["channels"], self.size["pixels"]
-        convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        block = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU()).eval()
-        images = torch.randn(self.size["batch"], channels, pixels, pixels)
-        model = fuse(block, images)
-        return torch.no_grad()(lambda: model(images))
-
-    def baseline(self) -> Step:
-        return self.inference(lambda block, images: block)
-
-    def optimized(self) -> Step:
-        return self.inference(fused)
-
-    @variant
-    @requires(compiler())
-    def inductor_freezing(self) -> Step:
-        return self.inference(frozen_by_inductor)
-
-
-class ResNetInference(RunResNet, apply=onednn_graph):
-    """ResNet-18 run over JPEG files, loading included."""
+class ResNet50Inference(RunResNet, apply=onednn_graph):
+    """ResNet-50, the guide's own example, run over JPEG files, two at once, loading included."""
 
     devices = ("cpu",)
     needs = (onednn_graph_fuser(), *RunResNet.needs)
-
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
-
-class ResNet50Inference(ResNetInference):
-    """ResNet-50, the guide's own example, run over JPEG files, two at once."""
-
     sizes = Sizes(dict(batch=2, pixels=224), M=dict(batch=16), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_inference(self.device, model="resnet50", **self.size)
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
 
 
 class FrozenResNet50(ResNet50Inference, untuned=partial(onednn_graph, make=traced), apply=onednn_graph):

@@ -1,43 +1,50 @@
-"""Set the number of OpenMP threads with OMP_NUM_THREADS.
+"""Serve with several instances that share the cores, and set OMP_NUM_THREADS for each.
 
-On CPUs PyTorch divides the work of one operation among threads. Their number is fixed when the process
-starts. Unless OMP_NUM_THREADS says otherwise it is the number of physical cores, as if the process
-were alone on the machine.
+On CPUs PyTorch divides the work of one operation among threads, and each waits for the last one at the end of the
+operation. Unless OMP_NUM_THREADS says otherwise, their number is that of the physical cores, as if the process were
+alone on the machine. Several processes (instances) that each run the model on batches of their own, with a share of the
+cores as threads, wait less for each other.
 
-Why people write the baseline: nothing is set. That is right for one process, and wrong for several: each of
-them then has as many threads as the machine has cores.
+Why people write the baseline: a program is one process, and by default it uses all cores.
 
-What to expect: large operations want all cores; small ones, below the size at which PyTorch starts to
-use threads, do not care. The great loss is several processes that nobody has set anything for: their threads
-wait for one another's. torchrun sets OMP_NUM_THREADS=1 for the processes it starts; a shell does not.
+What to expect: more batches a second, where operations are too small for all threads, or where a process does with one
+thread what lies between two batches, such as decoding photos. The price is latency and memory: a batch has fewer
+threads, and each instance holds the model. A step is as many batches as there are cores, shared among the instances, so
+one batch takes instances / cores of a step.
 
-The guide also binds each thread to a core, with OMP_PROC_BIND or with GNU's own GOMP_CPU_AFFINITY: a thread
-that is not moved keeps its cache. Two programs that are bound to the same cores share them, whatever is free
-beside. And the workers of a DataLoader inherit the one core of the thread that starts them: two of them had it to
-share (https://github.com/pytorch/pytorch/issues/101850). So nothing is written here for it. The guide's OMP_SCHEDULE
-changes nothing: it is for loops compiled with `schedule(runtime)`, and PyTorch has none.
+The great loss is several instances for which nothing is set, as a shell, gunicorn or uvicorn start them: each has a
+thread for every core then, and these compete for the cores. That is the variant `nothing_set`. torchrun sets
+OMP_NUM_THREADS=1 for the processes that it starts.
 
-Threads are set before the process starts, so each variant runs in a process of its own.
+The guide also binds each thread to a core, with OMP_PROC_BIND or GNU's GOMP_CPU_AFFINITY, so that it keeps its cache.
+But two programs that are bound to the same cores share them, whatever is free beside, and the workers of a DataLoader
+inherit the one core of the thread that starts them (https://github.com/pytorch/pytorch/issues/101850). So nothing is
+written here for it. The guide's OMP_SCHEDULE is for loops compiled with `schedule(runtime)`: PyTorch has none.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import torch
 import torch.distributed as dist
+from torch.utils.data import Subset
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunEncoder, TrainGPT
 from tipbench.tip.words import *
 
-CORES = available_cores()
-DEFAULT = min(CORES, psutil.cpu_count(logical=False) or CORES)
-THREADS = tuple(sorted({1, CORES // 2, CORES} - {0, DEFAULT}))
-"""One thread, half the cores, all cores: less the one that is the default anyway."""
+DEFAULT = min(available_cores(), psutil.cpu_count(logical=False) or available_cores())
+"""Threads that PyTorch uses if nothing is set."""
+
+CORES = max(2, DEFAULT)
+"""Cores that instances share: where one core has two hardware threads, each of these counts as one."""
+
+INSTANCES = tuple(sorted({CORES} | {count for count in (2, 4, 8, 16, 32) if CORES % count == 0}))
+UNSET = ("OMP_NUM_THREADS",)
 
 
 def threads(step: Step) -> int:
@@ -45,128 +52,91 @@ def threads(step: Step) -> int:
     return torch.get_num_threads()
 
 
-def threads_of_all(step: Step) -> int:
-    return threads(step) * (dist.get_world_size() if dist.is_initialized() else 1)
+def threads_and_bound(step: Step) -> str:
+    used, tasks = threads(step), (int(task.name) for task in Path("/proc/self/task").iterdir())
+    return f"{used}, {sum(len(os.sched_getaffinity(thread)) == 1 for thread in tasks)} bound"
 
 
-def bound_threads(step: Step) -> int:
-    step()
-    found = (int(task.name) for task in Path("/proc/self/task").iterdir())
-    return sum(len(os.sched_getaffinity(thread)) == 1 for thread in found)
+def batches_and_threads(step: Step) -> list[int]:
+    return [calls(step, "aten::linear"), torch.get_num_threads()]  # ResNet-18 has one linear layer
 
-
-HALF = Way(
-    do="OMP_NUM_THREADS=$(($(env -u OMP_NUM_THREADS nproc) / 2)) python train.py",
-    env={"OMP_NUM_THREADS": str(max(1, CORES // 2))},
-    without=("OMP_NUM_THREADS",),
-)
-BOUND = Way(env={"OMP_PROC_BIND": "close"})
-ALSO_BOUND = Way(name="bound", env=BOUND.env)
-BOUND_BY_GNU = Way(name="gnu_affinity", env={"GOMP_CPU_AFFINITY": " ".join(map(str, sorted(os.sched_getaffinity(0))))})
 
 TIP = Tip(
     id="openmp-threads",
-    title="Set the number of OpenMP threads",
-    do=f"{HALF.do}  # each of the two",
-    ways={"bound": ""},
-    when="two processes share the machine, with a thread for every core each so far",
-    against="two with a thread for every core each",
+    title="Set the number of OpenMP threads, and of processes",
+    do=f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  # {{instances}} at once, or uvicorn --workers",
+    ways={"nothing_set": ""},
+    when="many batches wait, each of them may take longer, and the model fits into memory several times",
+    against="one process with a thread for every core",
     guide=("A2.2",),
     claim=Claim.FASTER,
-    called="half as many threads",
+    called="an instance a core",
     one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
-    note="the baseline is PyTorch's default, all physical cores, and not a single thread",
-    why_not="For a process that has the machine to itself the default is right already: a thread for every core.",
-    why_not_holds=lambda device: DEFAULT == CORES,
+    note="a process that is alone on a machine needs no OMP_NUM_THREADS: by default it uses all physical cores",
+    why_not="Large operations keep all cores busy in one process, and several share the same caches and memory.",
 )
 
-
-def chain(operations: int, elements: int) -> Step:
-    """Operations one after the other, each of which waits for all threads to have ended the one before."""
-    x = torch.randn(elements)
-
-    def step() -> torch.Tensor:
-        y = x
-        for _ in range(operations):
-            y = y + x
-        return y
-
-    return step
+ONE = Way(env={"OMP_NUM_THREADS": "1"}, without=UNSET)
+BOUND = Way(name="bound", env={"OMP_PROC_BIND": "close"})
+BOUND_BY_GNU = Way(name="gnu_affinity", env={"GOMP_CPU_AFFINITY": " ".join(map(str, sorted(os.sched_getaffinity(0))))})
 
 
-class _Threads(Pair):
-    """The same step, in a process with the default number of threads and with others."""
+class SmallOperations(SettingsPair, ways=(ONE, BOUND, BOUND_BY_GNU)):
+    """Operations just large enough that PyTorch uses threads: on one thread, or each thread on a core of its own."""
 
-    devices = ("cpu",)
     needs = (cores(2),)
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    @process_settings(without=("OMP_NUM_THREADS",))
-    def baseline(self) -> Step:
-        return self.build()
-
-    @sweep(threads=THREADS)
-    @process_settings(without=("OMP_NUM_THREADS",), env={"OMP_NUM_THREADS": "{threads}"})
-    def optimized(self, threads: int = 1) -> Step:
-        return self.build()
-
-
-class SmallOperations(_Threads):
-    """Many operations just large enough that PyTorch uses threads for them."""
-
     sizes = Sizes(dict(operations=100, elements=40_000), test=dict(operations=3))
-
-    def build(self) -> Step:
-        return chain(**self.size)
-
-
-class BoundThreads(SettingsPair, ways=(BOUND, BOUND_BY_GNU)):
-    """Many operations just large enough that PyTorch uses threads for them, each thread on a core of its own."""
-
-    needs = (cores(2),)
-    sizes = SmallOperations.sizes
-    mechanism = appears("threads that may run on one core only", bound_threads)
-
-    def build(self) -> Step:
-        return chain(**self.size)
-
-
-def threads_and_bound(step: Step) -> str:
-    return f"{threads(step)}, {bound_threads(step)} bound"
-
-
-class GPTTraining(SettingsPair, TrainGPT, ways=(HALF, ALSO_BOUND)):
-    """Training a small GPT in one process, with half as many threads as cores, or with threads that are bound."""
-
-    needs = (cores(2),)
-    against = "a thread for every core"
     mechanism = changes("threads that share the work, and how many may run on one core only", threads_and_bound)
 
+    def build(self) -> Step:
+        x = torch.randn(self.size["elements"])
 
-class _TwoProcesses(SettingsPair, ways=(HALF,)):
-    """Two processes do the same job side by side: each with PyTorch's default of threads, or with half the cores."""
+        def step() -> torch.Tensor:
+            y = x
+            for _ in range(self.size["operations"]):
+                y = y + x  # each operation waits for all threads to have ended the one before
+            return y
 
-    ranks = 2
-    needs = (cores(2),)
-    mechanism = falls("threads of all processes", threads_of_all)
+        return step
+
+
+class SharedCores(ProcessSettings):
+    """A process for each instance, with its share of the cores as threads."""
+
+    def filled(self, arguments: Mapping[str, Any]) -> ProcessSettings:
+        instances = arguments["instances"]
+        return ProcessSettings(env=(("OMP_NUM_THREADS", str(CORES // instances)),), ranks=instances)
+
+
+class ResNetInference(RunResNet):
+    """ResNet-18 run over JPEG files, loading included: as many batches as there are cores, shared among instances."""
+
+    devices = ("cpu",)
+    needs = (cores(2), torchvision())
+    sizes = Sizes(dict(batch=4, pixels=224), test=dict(batch=1, pixels=32))
+    mechanism = falls("batches that a process runs, and its threads", batches_and_threads)
+
+    def step_of(self, job: Job) -> Step:
+        """The share of one process. All batches are of the same photos, so that all processes return the same."""
+        job.data = Subset(job.data, range(self.size["batch"]))
+        batches = CORES // (dist.get_world_size() if dist.is_initialized() else 1)
+        return lambda: [job.step() for _ in range(batches)][-1]
+
+    @process_settings(without=UNSET)
+    def baseline(self) -> Step:
+        return self.applied(as_it_is)
+
+    @sweep(instances=INSTANCES)
+    @mark_builder(settings=SharedCores())
+    def optimized(self, instances: int = CORES) -> Step:
+        return self.applied(as_it_is)
 
     @variant
-    @process_settings(ranks=1, without=("OMP_NUM_THREADS",))
-    def in_turn(self) -> Step:
-        """One process does the work of both."""
-        first, second = self.build(), self.build()
-        return lambda: (second(), first())[1]
-
-
-class TwoInstances(_TwoProcesses, RunResNet):
-    """Two processes run ResNet-18 over JPEG files, loading included."""
-
-
-class TwoEncoders(_TwoProcesses, RunEncoder):
-    """Two processes run a TransformerEncoder over text."""
+    @process_settings(ranks=INSTANCES[0], without=UNSET)
+    def nothing_set(self) -> Step:
+        """Several instances with a thread for every core each."""
+        return self.applied(as_it_is)
 
 
 @contextmanager
@@ -191,14 +161,10 @@ def on_several(job: Job | None) -> str:
 ON_ANY_JOB = (
     Way(
         applies=on_fewer,
+        when="",
         do=f"torch.set_num_threads({DEFAULT})",
         switch=partial(on_threads, DEFAULT),
         mends=True,
     ),
-    Way(
-        name="one-thread",
-        applies=on_several,
-        do="torch.set_num_threads(1)",
-        switch=partial(on_threads, 1),
-    ),
+    Way(name="one-thread", applies=on_several, when="", do="torch.set_num_threads(1)", switch=partial(on_threads, 1)),
 )

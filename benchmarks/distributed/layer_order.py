@@ -8,16 +8,14 @@ the backward pass, and all others wait behind it: nothing overlaps.
 
 Usually it corrects that by itself: after the first step it fills its buckets anew, in the order in which
 gradients have come. With `find_unused_parameters=True` it does not, because that order may change from
-step to step. So the tip is for those who need the flag.
+step to step. So the tip is for those who need the flag; the variant `without_the_flag` keeps the reversed order and
+does without it.
 
 Why people write the baseline: the order of lines in `__init__` changes nothing in what a model computes,
 and nothing warns of it.
 
 What to expect: on GPUs or over a slow network, as much of the averaging hidden as the backward pass has
 room for. On a CPU whose cores are all busy with the backward pass there is little to win by overlapping.
-The variants keep the reversed order and show the other ways out: `static_graph` promises that the same
-parameters are used in each step, and `without_the_flag` does without `find_unused_parameters`; both let
-DDP fill its buckets anew.
 
 Both sides run in two processes under torchrun; the slower one counts. DDP's buckets of 25 MiB would
 hold each of these models whole, so theirs hold a quarter of it.
@@ -37,7 +35,7 @@ from tipbench.tip.words import *
 
 def ready_before_averaging(step: Step) -> int:
     """Gradients that the backward pass has finished when the first all-reduce starts; the fewer, the more overlap."""
-    for _ in range(3):  # with static_graph DDP fills its buckets anew only after the second step
+    for _ in range(3):  # without the flag DDP fills its buckets anew after the first step
         step()
     with torch.autograd.profiler.profile(use_kineto=False) as watched:
         step()
@@ -51,10 +49,6 @@ TIP = Tip(
     title="Construct layers in the order of their use",
     do="self.layers = nn.ModuleList(layers)  # in the order in which forward() uses them",
     ways={
-        "static_graph": (
-            "model = nn.parallel.DistributedDataParallel(model, static_graph=True)  # if each step uses the same "
-            "parameters"
-        ),
         "without_the_flag": "model = nn.parallel.DistributedDataParallel(model)  # if each step uses all parameters",
     },
     when="DDP needs find_unused_parameters=True",
@@ -121,10 +115,6 @@ class _Order(Pair):
 
     def optimized(self) -> Step:
         return self.training(reverse=False, find_unused_parameters=True)
-
-    @variant
-    def static_graph(self) -> Step:
-        return self.training(reverse=True, static_graph=True)
 
     @variant
     def without_the_flag(self) -> Step:

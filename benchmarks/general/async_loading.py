@@ -1,30 +1,26 @@
 """Load data in worker processes.
 
-A `DataLoader` without workers reads, decodes and augments each batch in the training process, between
-two steps. With `num_workers=W`, W processes do so ahead of time, and the training process only waits
-where they are slower than it is. `persistent_workers=True` keeps them from one epoch to the next.
+A `DataLoader` without workers reads, decodes and augments each batch in the training process, between two steps. With
+`num_workers=W`, W processes do so ahead of time, and the training process only waits where they are slower than it is.
+`persistent_workers=True` keeps them from one epoch to the next; `ShortEpochs` has that alone.
 
 Why people write the baseline: `num_workers=0` is the default.
 
-What to expect: up to the share of time the loop spent on loading, as long as there are cores to spare. Where
-the loop waits for the storage no core is needed: a worker that waits takes none, and more of them than cores
-pay. Each worker is a process with its memory, and starting them takes time once. Whether "two to four times
-the cores" is a good number of workers is measured here, not assumed.
-
-The guide explains the workers by Python's global lock, and that it does not hurt where loading waits for the storage.
-Threads show that: the variant `threads` reads all photos of a batch at once, without any further process. What they
-draw at random comes from one generator in no fixed order (https://github.com/pytorch/pytorch/pull/161044).
+What to expect: up to the share of time the loop spent on loading, as long as there are cores to spare. Where the loop
+waits for the storage no core is needed: a worker that waits takes none, and more of them than cores pay. Each worker is
+a process with its memory, and starting them takes time. Whether "two to four times the cores" is a good number of
+workers is measured here, not assumed. `file_system` is another way to hand batches over, without file descriptors. The
+guide explains workers by Python's global lock; it is free where loading waits, as the variant `threads` shows.
 
 The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` says how that is fair.
 """
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-from PIL import ImageFile
+import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles, TrainFromStorage
@@ -53,16 +49,13 @@ TIP = Tip(
     },
     when="loading waits for storage, or cores are idle",
     against="no workers; simulated storage, 10 ms or more a file",
-    guide=("A1.1", "B3"),
+    guide=("A1.1", "B3", "D1", "D6", "D8"),
     claim=Claim.FASTER,
     called="a worker a core",
     once="starting the workers",
     one_of="workers",
     mechanism=rises("processes that decode beside the training process", working_children),
-    note=(
-        "A1.1 explains it by Python's global lock, but the workers are processes, not threads. "
-        "B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores."
-    ),
+    note="B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores.",
     why_not=(
         "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
         "worker takes from the step what it gives to the loading, and handing a batch over costs both."
@@ -80,29 +73,54 @@ def async_loading(job: Job, num_workers: int) -> None:
     job.loading.update(num_workers=num_workers, persistent_workers=True)
 
 
-class Decoding(Pair):
-    """JPEG files decoded and augmented in batches, with no model behind them."""
-
+class _Decoding(Pair):
     needs = (torchvision(),)
     equal = Equal.BITWISE
-    sizes = Sizes(
-        dict(batches=8, batch=4, pixels=112),
-        M=dict(batches=16, batch=16),
-        test=dict(batches=8 * CORES, batch=2, pixels=16),
-    )
+    sizes = TrainFromStorage.sizes
 
-    def job(self) -> Job:
-        photos = JpegPhotos(8 * jpeg_files(), self.size["pixels"], augment=True)
-        return Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"])
+    def job(self, files: list[Path], **loading: Any) -> Job:
+        photos = JpegPhotos(files, self.size["pixels"], augment=True)
+        return Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"], **loading)
+
+
+class Decoding(_Decoding):
+    """JPEG files decoded and augmented in batches, with no model behind them."""
+
+    def stretch(self, **loading: Any) -> Step:
+        return Stretch(self.job(8 * jpeg_files(), **loading).step, self.size["batches"])
 
     def baseline(self) -> Step:
-        return Stretch(self.job().step, self.size["batches"])
+        return self.stretch()
 
     @sweep(num_workers=WORKERS)
     def optimized(self, num_workers: int = CORES) -> Step:
-        job = self.job()
-        async_loading(job, num_workers)
-        return Stretch(job.step, self.size["batches"])
+        return self.stretch(num_workers=num_workers, persistent_workers=True)
+
+    @variant
+    def file_system(self) -> Step:
+        return self.stretch(num_workers=CORES, persistent_workers=True, worker_init_fn=share_by_name)
+
+
+def share_by_name(worker: int) -> None:
+    torch.multiprocessing.set_sharing_strategy("file_system")
+
+
+class ShortEpochs(_Decoding):
+    """The same in epochs of `batches` batches, each a step, by workers that are started for each or stay."""
+
+    against = "workers started anew in each epoch"
+    mechanism = falls("worker processes started in an epoch", started_children)
+
+    def epoch(self, **loading: Any) -> Step:
+        files = jpeg_files()[: self.size["batches"] * self.size["batch"]]
+        job = self.job(files, num_workers=CORES, **loading)
+        return lambda: [job.step() for _ in range(self.size["batches"])]
+
+    def baseline(self) -> Step:
+        return self.epoch()
+
+    def optimized(self) -> Step:
+        return self.epoch(persistent_workers=True)
 
 
 class _InWorkers(MacroPair):
@@ -126,25 +144,11 @@ def in_threads(job: Job) -> None:
     data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))
 
 
-def decoding_elsewhere(step: Step) -> int:
-    """Processes and threads that decode beside the main thread."""
-    seen: set[int] = set()
-    load = ImageFile.ImageFile.load
-
-    def watched(image: ImageFile.ImageFile) -> Any:
-        seen.add(threading.get_ident())
-        return load(image)
-
-    with patch.object(ImageFile.ImageFile, "load", watched):
-        processes = working_children(step)
-    return processes + len(seen - {threading.main_thread().ident})
-
-
 class InferenceFromStorage(_InWorkers, RunSmallNetwork, threads=in_threads):
     """A small network run over JPEG files from network storage."""
 
     sizes = TrainFromStorage.sizes
-    mechanism = rises("processes and threads that decode beside the main thread", decoding_elsewhere)
+    mechanism = falls("photos normalised by the main thread", lambda step: calls(step, "aten::sub_"))
 
     def job(self) -> Job:
         job = super().job()
@@ -153,11 +157,6 @@ class InferenceFromStorage(_InWorkers, RunSmallNetwork, threads=in_threads):
 
     def step_of(self, job: Job) -> Step:
         return Stretch(job.step, self.size["batches"])
-
-
-def keep_workers(job: Job) -> None:
-    """The tip on a job that has workers, and starts them anew for each epoch."""
-    job.loading.update(persistent_workers=True)
 
 
 ON_ANY_JOB = (
@@ -173,7 +172,7 @@ ON_ANY_JOB = (
         for number in dict.fromkeys((CORES, 1, 2, 4, 8, 16))
     ),
     Way(
-        keep_workers,
+        lambda job: job.loading.update(persistent_workers=True),
         workers_started_anew,
         name="kept",
         do=(

@@ -6,16 +6,16 @@ block's input, and runs the block's forward pass once more when its gradients ar
 
 Why people write the baseline: it is simply the model, and it is right as long as the memory lasts.
 
-What to expect: a lower peak of memory, and *more* time a step, for one forward pass more: counted in
-matrix products, 23 % more work in the GPT here, 32 % in the vision transformer. The verdict to look at is
-the memory; the time is its price. Of parameters and gradients nothing is saved, and one block's results are needed at
-a time: so more is saved with many blocks than with few (`ManyBlocks`, `FewBlocks`), and with a large batch than with a
-small one (`ManyBlocksOneWindow`). What is bought with the memory is a larger batch or a larger model.
+What to expect: a lower peak of memory, and *more* time a step, for one forward pass more: counted in matrix products,
+23 % more work in the GPT here. The verdict to look at is the memory; the time is its price. Of parameters and gradients
+nothing is saved, and one block's results are needed at a time: so more is saved with many blocks than with few
+(`ManyBlocks`, `FewBlocks`), and with a large batch than with a small one (`ManyBlocksOneWindow`). What is bought with
+the memory is a larger batch or a larger model.
 
-The variant `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep (as much as
-the eager one) it keeps the share BUDGET, and computes again what costs the fewest operations. Compiling
-fuses operations too, so the variant's time is not the price of computing again alone. A lower budget need not
-lower the peak (https://github.com/pytorch/pytorch/issues/197838): try several.
+The variant `memory_budget` leaves the choice to torch.compile: of what a compiled block would keep it keeps the share
+BUDGET, and computes again what costs the fewest operations. Compiling fuses operations too, so the variant's time is
+not the price of computing again alone. A lower budget need not lower the peak
+(https://github.com/pytorch/pytorch/issues/197838): try several.
 
 The variant `on_the_host`, for GPUs, checkpoints and stores the blocks' inputs in pinned memory of the host: they are
 copied there and back, and the host can use that memory for nothing else.
@@ -30,7 +30,6 @@ from torch._functorch import config
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.jobs.image_classification import image_classification
 from benchmarks.jobs.language_model import Block, TrainGPT, heads_for
 from tipbench.tip.words import *
 
@@ -205,20 +204,3 @@ class GPTTraining(TrainGPT, apply=checkpoint_blocks, memory_budget=compile_block
         XL=dict(context=1024, batch=32),
         test=dict(layers=3, width=16, context=16, batch=2),
     )
-
-
-class VisionTransformerTraining(MacroPair, apply=checkpoint_blocks):
-    """Training a ViT-Ti/16 on JPEG files, on a CPU loading included. It has dropout.
-
-    What is dropped the first time must be dropped again the second: `checkpoint` keeps the state of the
-    random numbers, and brings it back.
-    """
-
-    task = "training"
-    needs = (torchvision(),)
-    sizes = Sizes(
-        dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=512), test=dict(batch=2, pixels=32)
-    )
-
-    def job(self) -> Job:
-        return image_classification(self.device, model="tiny_vit", train=True, **self.size)

@@ -22,7 +22,6 @@ from functools import partial
 import torch
 from torch import nn
 
-from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import *
 
@@ -118,7 +117,3 @@ class ManyParameters(SmallParameters):
 
 class GPTTraining(TrainGPT, untuned=grad_zero, apply=grad_none, by_hand=grad_none_by_hand):
     """Training a GPT with AdamW on small batches, so that the parameters matter beside the activations."""
-
-
-class ResNetTraining(TrainResNet, untuned=grad_zero, apply=grad_none):
-    """Training ResNet-18 with SGD and momentum."""

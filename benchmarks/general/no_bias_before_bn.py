@@ -9,8 +9,7 @@ Why people write the baseline: `bias=True` is the default of `nn.Conv2d`, and no
 
 What to expect: little. A bias is one addition for each number of the output, for which a 3x3 convolution
 multiplies and adds nine times for each channel of its input. On CPUs oneDNN does the addition within the
-convolution: both sides dispatch the same operations. "no difference" is a fine verdict here: the tip costs
-nothing in code either.
+convolution: both sides dispatch the same operations.
 
 The first steps are alike on both sides, but for the bias itself. A model that has been trained with it must
 keep it: the means that batch normalisation has gathered for inference contain it.

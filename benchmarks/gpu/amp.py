@@ -1,17 +1,16 @@
 """Use automatic mixed precision.
 
-Tensor cores, and the bfloat16 units of recent processors, multiply numbers of 16 bits faster than those of
-32, and there is half as much to move. `torch.autocast` runs matrix products and
-convolutions in 16 bits and keeps sums, norms and losses in 32; the parameters stay in 32 bits.
+Tensor cores, and the bfloat16 units of recent processors, multiply numbers of 16 bits faster than those of 32, and
+there is half as much to move. `torch.autocast` runs matrix products and convolutions in 16 bits and keeps sums, norms
+and losses in 32; the parameters stay in 32 bits.
 
 Why people write the baseline: float32 is the default, and always precise enough.
 
 What to expect: much where large matrix products rule, on hardware that has such units; little, or a loss,
-where small operations rule, because casts are operations too. Activations take half the memory, which a
-larger batch may use. Results differ in the third digit: the error against fp64 is measured and shown, and so is
-the accuracy that whole trainings end with. bfloat16 has the range of float32. float16 has not, and needs a
-`GradScaler`: that is the variant for GPUs, and the way to go on those that do not multiply bfloat16 (before compute
-capability 8.0). Its first steps may overflow, and are skipped then; a scheduler that is stepped all the same warns
+where small operations rule. Activations take half the memory. Results differ in the third digit: the error against
+fp64 is measured and shown, and so is the accuracy that whole trainings end with. bfloat16 has the range of float32.
+float16 has not, and needs a `GradScaler`: that is the way for GPUs before compute capability 8.0, which do not multiply
+bfloat16. Its first steps may overflow, and are skipped then; a scheduler that is stepped all the same warns
 (https://github.com/pytorch/pytorch/issues/55585).
 """
 
@@ -48,7 +47,6 @@ TIP = Tip(
             "scaler.step(optimizer)\n"
             "scaler.update()"
         ),
-        "full_float32": "",
     },
     when="two digits in outputs are enough, as for classes or words: a regression may lose accuracy",
     against="float32 (TF32 on cards)",
@@ -170,12 +168,7 @@ def tf32_if_any(job: Job) -> None:
         tensor_cores(job)
 
 
-@requires(gpu(), tf32())
-def as_torch_comes(job: Job) -> None:
-    """Matrix products in full float32, which is torch's default: what TF32 and 16 bits bring together."""
-
-
-class _Training(_Lossy, MacroPair, untuned=tf32_if_any, apply=amp, float16=amp_in_float16, full_float32=as_torch_comes):
+class _Training(_Lossy, MacroPair, untuned=tf32_if_any, apply=amp, float16=amp_in_float16):
     @requires(bfloat16())
     def optimized(self) -> Step:
         return super().optimized()
@@ -210,7 +203,11 @@ def around_a_step() -> torch.autocast:
     return autocast(torch.device("cuda" if torch.cuda.is_initialized() else "cpu"))
 
 
-ON_ANY_JOB = (Way(amp, needs=(bfloat16(),), changes_numbers=True, around=around_a_step),)
+def trains(job: Job) -> str:
+    return "" if job.optimizer else "of an inference it is a way of half-precision"
+
+
+ON_ANY_JOB = (Way(amp, trains, needs=(bfloat16(),), changes_numbers=True, around=around_a_step),)
 
 
 if __name__ == "__main__":

@@ -102,32 +102,6 @@ class TinyKernels(Pair):
         model = self.model()
         return lambda: model(x)
 
-    @variant
-    def by_hand(self) -> Step:
-        x = self.inputs()
-        model = self.model()
-        static_input = x.clone()
-
-        # Before it is captured a model must have run on another stream: libraries set themselves up then.
-        warm_up = torch.cuda.Stream()
-        warm_up.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(warm_up):
-            for _ in range(3):
-                model(static_input)
-        torch.cuda.current_stream().wait_stream(warm_up)
-
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            static_output: torch.Tensor = model(static_input)
-
-        # The graph reads the weights where they lie and does not keep them: without the model their memory is reused.
-        def step(_keep: nn.Module = model) -> torch.Tensor:
-            static_input.copy_(x)
-            graph.replay()
-            return static_output.clone()
-
-        return step
-
 
 class _SmallBatch(MacroPair, untuned=lambda job: job.model.compile(), apply=cuda_graphs, eager=as_it_is):
     devices = ("cuda",)

@@ -20,24 +20,19 @@ from benchmarks.jobs.language_model import EPS, GPT, TrainGPT, language_model
 from tipbench.tip.words import *
 
 
-class ProductSizes(TorchDispatchMode):
-    """Collects the sizes of what is multiplied."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if func is torch.ops.aten.mm.default:
-            self.sizes += [size for matrix in args for size in matrix.shape]
-        return func(*args, **(kwargs or {}))
-
-
 def multiplied_sizes(step: Step) -> list[int]:
-    products = ProductSizes()
-    with products:
+    """The sizes of what is multiplied."""
+    sizes: list[int] = []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            if func is torch.ops.aten.mm.default:
+                sizes.extend(size for matrix in args for size in matrix.shape)
+            return func(*args, **(kwargs or {}))
+
+    with Products():
         step()
-    return products.sizes
+    return sizes
 
 
 def padded_to_multiples_of_8(baseline: list[int], optimized: list[int]) -> bool:

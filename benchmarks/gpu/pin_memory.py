@@ -27,7 +27,7 @@ TIP = Tip(
         "batch, targets = batch.to(device, non_blocking=True), targets.to(device, non_blocking=True)"
     ),
     ways={"waiting": ""},
-    guide=("A1.1", "B3"),
+    guide=("A1.1", "B3", "D2"),
     claim=Claim.FASTER,
     called="pinning in the DataLoader",
     mechanism=Mechanism(

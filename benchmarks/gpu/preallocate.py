@@ -55,9 +55,8 @@ TIP = Tip(
     mechanism=Mechanism(
         "requests for memory to the driver, and bytes reserved at most", requests_and_reserved, fewer_or_less
     ),
+    no_micro="what an allocator keeps fits or not after all that a job has run before",
 )
-
-EXPANDABLE = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
 
 
 def preallocate(job: Job) -> None:
@@ -69,70 +68,13 @@ def preallocate(job: Job) -> None:
     job.model.zero_grad()
 
 
-class _Lengths(Pair):
-    devices = ("cuda",)
-    needs = (gpu(1),)
-
-    def build(self, first_the_longest: bool) -> Step:
-        raise NotImplementedError
-
-    def baseline(self) -> Step:
-        return self.build(first_the_longest=False)
-
-    def optimized(self) -> Step:
-        return self.build(first_the_longest=True)
-
-    @variant
-    @process_settings(env=EXPANDABLE)
-    def expandable_segments(self) -> Step:
-        return self.build(first_the_longest=False)
-
-    def before_step(self) -> None:
-        """Give back to the driver what the allocator keeps."""
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-
-
-class GrowingTensors(_Lengths):
-    """Chains of operations on tensors of 4 to 32 MB, on larger cards 128 and 512, the shortest first and the others by
-    chance.
-
-    A first batch that is among the longest would leave nothing to save: so it is in one of five random orders.
-    """
-
-    equal = Equal.BITWISE
-    sizes = Sizes(
-        dict(batches=40, width=1024, longest=8192),
-        L=dict(longest=2**15),
-        XL=dict(longest=2**17),
-        test=dict(batches=6),  # smaller tensors all fit into the first piece of memory
-    )
-
-    def build(self, first_the_longest: bool) -> Step:
-        width, longest = self.size["width"], self.size["longest"]
-        lengths = torch.randint(longest // 8, longest + 1, (self.size["batches"],)).tolist()
-        lengths.insert(0, lengths.pop(lengths.index(min(lengths))))
-        row = torch.randn(width, device=self.device)
-
-        def work(length: int) -> torch.Tensor:
-            x = row.expand(length, width)
-            for _ in range(4):
-                x = x * 1.5 + 1
-            return x.sum(dim=0)
-
-        def step() -> list[torch.Tensor]:
-            if first_the_longest:
-                work(longest)
-            return [work(length) for length in lengths]
-
-        return step
-
-
-class LSTMEpoch(_Lengths):
+class LSTMEpoch(Pair):
     """The first epoch of training an LSTM on lines of all lengths, from cold."""
 
     task = "training"
     scale = "macro"
+    devices = ("cuda",)
+    needs = (gpu(1),)
     # The pass at the greatest length is needed once: an epoch of few batches would be charged too much of it.
     sizes = Sizes(
         dict(layers=2, width=256, lines=4096, batch=64),
@@ -154,3 +96,19 @@ class LSTMEpoch(_Lengths):
             return job.model
 
         return step
+
+    def baseline(self) -> Step:
+        return self.build(first_the_longest=False)
+
+    def optimized(self) -> Step:
+        return self.build(first_the_longest=True)
+
+    @variant
+    @process_settings(env={"PYTORCH_ALLOC_CONF": "expandable_segments:True"})
+    def expandable_segments(self) -> Step:
+        return self.build(first_the_longest=False)
+
+    def before_step(self) -> None:
+        """Give back to the driver what the allocator keeps."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()

@@ -8,11 +8,9 @@ otherwise. Matrix products do not, since torch 1.12: `torch.set_float32_matmul_p
 Why people write the baseline: nobody sets it, because nobody says that the default leaves these units idle.
 
 What to expect: large matrix products several times faster, at a hundredth of float32's precision: the error
-against fp64 is measured and shown. With 16 bits another factor of two. Convolutions gain nothing, as they have
-TF32 already: that baseline switches it off. Numbers of 16 bits want sizes that are multiples of 8: that is the tip
-`pad-sizes`.
-
-On a CPU that is the tip `bfloat16-products`.
+against fp64 is measured and shown. 16 bits bring another factor of two: that is the tip `amp`, and they want sizes that
+are multiples of 8: that is the tip `pad-sizes`. Convolutions gain nothing, as they have TF32 already: that baseline
+switches it off. On a CPU there is the tip `bfloat16-products`.
 """
 
 from collections.abc import Iterator
@@ -91,15 +89,6 @@ class MatrixProduct(_TensorCores):
     @within(tf32_products)
     def optimized(self) -> Step:
         return self.product()
-
-    @variant
-    @requires(bfloat16())
-    def bfloat16(self) -> Step:
-        return self.product(torch.bfloat16)
-
-    @variant
-    def float16(self) -> Step:
-        return self.product(torch.float16)
 
     def reference(self) -> Step:
         return self.product(torch.float64)

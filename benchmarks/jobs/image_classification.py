@@ -16,7 +16,7 @@ def image_classification(
 ) -> Job:
     """Train `model` with SGD, or run it forward only.
 
-    model: a network, a name in torchvision.models, such as "resnet18", or "small" or "tiny_vit" for those below.
+    model: a network, a name in torchvision.models, such as "resnet18", or "small" for the one below.
     pixels: height and width of the input. images: JPEG files in an epoch. On a GPU all but the small network, whose
     pairs are about loading, are given batches that are on the card.
     """
@@ -29,8 +29,6 @@ def image_classification(
         network = model
     elif model == "small":
         network = small_network(classes)
-    elif model == "tiny_vit":
-        network = tiny_vit(classes, pixels)
     else:
         # As ResNets are trained since Goyal et al., 2017 (arXiv:1706.02677). Without it the first steps on small
         # batches are chaotic: one ReLU on the other side of zero, and all gradients are different ones.
@@ -173,20 +171,3 @@ def small_network(classes: int) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(64, classes),
     )
-
-
-def tiny_vit(classes: int, pixels: int) -> nn.Module:
-    """ViT-Ti/16, as Touvron et al., 2021, have it (arXiv:2012.12877): 5.5 M parameters. Here it has dropout."""
-    from torchvision.models import VisionTransformer
-
-    vit: nn.Module = VisionTransformer(
-        image_size=pixels,
-        patch_size=16,
-        num_layers=12,
-        num_heads=3,
-        hidden_dim=192,
-        mlp_dim=768,
-        dropout=0.1,
-        num_classes=classes,
-    )
-    return vit

@@ -6,6 +6,7 @@ downloaded.
 
 import functools
 import importlib.util
+import multiprocessing
 import random
 import shutil
 import tempfile
@@ -196,15 +197,15 @@ def enlarged(file: Path) -> bytes:
 
 
 def decoded_pixels(step: Callable[[], object]) -> int:
-    """Pixels of files that Pillow decodes in a step, in this process."""
-    pixels = 0
+    """Pixels of files that Pillow decodes in a step, in this process and in workers that it starts."""
+    pixels = multiprocessing.Value("q")
     load = ImageFile.ImageFile.load
 
     def watched(image: ImageFile.ImageFile) -> Any:
-        nonlocal pixels
-        pixels += image.width * image.height if image.tile else 0  # nothing is left to decode where there is none
+        with pixels:
+            pixels.value += image.width * image.height if image.tile else 0  # none where nothing is left to decode
         return load(image)
 
     with patch.object(ImageFile.ImageFile, "load", watched):
         step()
-    return pixels
+    return int(pixels.value)

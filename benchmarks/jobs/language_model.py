@@ -126,8 +126,10 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.bytes(tokens) + self.positions.weight[: tokens.shape[1]]
+    def forward(self, tokens: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
+        """places: of the tokens in their text, if they are not its first."""
+        positions = self.positions.weight[: tokens.shape[1]] if places is None else self.positions(places)
+        x = self.bytes(tokens) + positions
         for block in self.blocks:
             x = block(x)
         scores: torch.Tensor = self.head(self.norm(x))
@@ -177,6 +179,43 @@ class RunGPT(TrainGPT):
         job.model.requires_grad_(False).eval()
         job.optimizer = None
         return job
+
+
+class Generation(nn.Module):
+    """The most likely `tokens` bytes after prompts (batch, bytes), and the scores by which the last one was chosen."""
+
+    def __init__(self, gpt: GPT, tokens: int) -> None:
+        super().__init__()
+        self.gpt, self.tokens = gpt, tokens
+
+    def forward(self, text: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        for _ in range(self.tokens):
+            scores = self.gpt(text)[..., -1]
+            text = torch.cat([text, scores.argmax(dim=1, keepdim=True)], dim=1)
+        return text[:, -self.tokens :], scores
+
+
+class GenerateWithGPT(MacroPair):
+    """A GPT answers `batch` prompts of `prompt` bytes of source text with `tokens` bytes each."""
+
+    task = "inference"
+    tolerance = 1e-5  # of scores among which one is far larger than what is compared with it
+    sizes = Sizes(
+        dict(layers=6, width=256, prompt=64, tokens=32, batch=1),
+        M=dict(layers=8, width=512, prompt=128),
+        L=dict(layers=12, width=768, prompt=256, tokens=128, batch=4),
+        XL=dict(batch=16),
+        test=dict(layers=2, width=16, prompt=4, tokens=3, batch=2),
+    )
+
+    def job(self) -> Job:
+        layers, width, prompt, tokens, batch = self.size.values()
+        gpt = GPT(layers, width, heads_for(width), prompt + tokens, nn.GELU).requires_grad_(False)
+        # The byte that follows in the table of bytes has a far higher score than all others. Of two nearly equal scores
+        # rounding would choose, and what follows would be another text.
+        gpt.head.weight.copy_(gpt.bytes.weight.roll(1, dims=0))
+        model = Generation(gpt, tokens).to(self.device).eval()
+        return Job(model, device=self.device, **in_batches(SourceText(prompt), batch, self.device))
 
 
 def word_model(device: torch.device, layers: int, width: int, context: int, batch: int, vocabulary: int) -> Job:

@@ -99,6 +99,24 @@ def vectors(job: Job) -> torch.Tensor:
     return torch.cat(outputs)[torch.cat(numbers).argsort()]
 
 
+class RunReader(MacroPair):
+    """A small Transformer run over lines of source text, each batch padded to its longest line: an epoch."""
+
+    task = "inference"
+    loads = True
+    sizes = Sizes(
+        dict(lines=64, batch=16, layers=2, width=256),
+        L=dict(lines=1024, batch=64, layers=6, width=512),
+        test=dict(lines=16, batch=4, layers=1, width=16),
+    )
+
+    def job(self) -> Job:
+        return line_vectors(self.device, TransformerReader, **self.size)
+
+    def step_of(self, job: Job) -> Step:
+        return lambda: vectors(job)
+
+
 class NextBytes(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Each of the lines with the bytes that follow its own; behind the last stands a line break."""
 

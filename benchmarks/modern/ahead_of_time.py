@@ -30,7 +30,6 @@ from torch import nn
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunGPT
 from benchmarks.modern.changing_shapes import graphs_compiled
-from benchmarks.modern.frozen_weights import Perceptron
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -79,36 +78,32 @@ def compile_ahead(job: Job) -> None:
     job.model = loaded(packaged(job.model, inputs.to(job.device)))  # type: ignore[assignment]
 
 
-class _FewTokens(Pair):
-    """A perceptron and a few tokens for it."""
+class Perceptron(nn.Module):
+    """Two linear layers with GELU between them. A class of its own: before torch 2.14 `compile()` does nothing for
+    those of torch.nn."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.layers(x)
+        return output
+
+
+class Start(Pair):
+    """From the start of a process that has imported all it needs, to the first answer: of a perceptron, for a few
+    tokens at once."""
 
     devices = ("cpu",)
     needs = (compiler(),)
     sizes = Sizes(dict(tokens=16, width=512), test=dict(tokens=4, width=16))
+    against = "model.compile() with its code in the cache"
+    mechanism = falls("graphs compiled, or taken from the cache", graphs_compiled)
 
     def inputs(self) -> tuple[nn.Module, torch.Tensor]:
         width = self.size["width"]
         return Perceptron(width).eval(), torch.randn(self.size["tokens"], width)
-
-
-class LinearLayers(_FewTokens):
-    """Two linear layers with GELU between them, forward only, for a few tokens at once."""
-
-    def baseline(self) -> Step:
-        model, tokens = self.inputs()
-        return torch.no_grad()(lambda: model(tokens))
-
-    def optimized(self) -> Step:
-        model, tokens = self.inputs()
-        package = loaded(packaged(model, tokens))
-        return lambda: package(tokens)
-
-
-class Start(_FewTokens):
-    """The same from the start of a process that has imported all it needs, to the first answer."""
-
-    against = "model.compile() with its code in the cache"
-    mechanism = falls("graphs compiled, or taken from the cache", graphs_compiled)
 
     def baseline(self) -> Step:
         model, tokens = self.inputs()

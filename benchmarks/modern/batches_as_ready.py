@@ -7,13 +7,13 @@ more, stand still. With `in_order=False` the loop takes whatever is ready, and w
 Why people write the baseline: `in_order=True` is the default, and runs can be repeated.
 
 What to expect: at most what the workers lose by waiting for each other. That is little where a batch has many samples,
-slow and fast ones, as its time is near the mean then, and much where it has one or few and their times differ: photos
-of different sizes, documents, films, a storage that is slow now and then. It adds no worker, and nothing where the
-model is what takes long. A longer queue, the tip `prefetch`, does a part of the same and keeps the order.
+as its time is near the mean then, and much where it has one or few and their times differ: photos of different sizes,
+documents, films, a storage that is slow now and then. It adds no worker, and nothing where the model is what takes
+long. A longer queue, the tip `prefetch`, does a part of the same and keeps the order.
 
-The order is another one in each epoch and each run, and is no longer drawn: what loads fast comes earlier. So results
-have to be put back in order by a number that the data set gives with each sample. A training that does this cannot be
-repeated, and sees the slow samples late: a reason to leave it as it is. Each sample still comes once an epoch.
+The order is another one in each epoch and each run: what loads fast comes earlier. So results have to be put back in
+order by a number that the data set gives with each sample. A training that does this cannot be repeated, and sees the
+slow samples late: a reason to leave it as it is.
 
 The step is a whole epoch, forward only, and its results are put in order: one batch would be other work on each side.
 """
@@ -21,12 +21,11 @@ The step is a whole epoch, forward only, and its results are put in order: one b
 from unittest.mock import patch
 
 import torch
-from torch import nn
 from torch.utils.data import Dataset
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from benchmarks.jobs.image_classification import RunSmallNetwork
-from benchmarks.jobs.images import JpegPhotos, RemotePhotos, UnevenPhotos, jpeg_files
+from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
 from benchmarks.jobs.sequences import vectors
 from tipbench.tip.words import *
 
@@ -56,15 +55,13 @@ TIP = Tip(
         "# batches come in any order: the data set must say which sample is which"
     ),
     when="several workers load batches, which take unlike times, and order does not matter, as in an evaluation",
-    guide=("M21",),
+    guide=("M21", "D4"),
     claim=Claim.FASTER,
     mechanism=falls("batches that wait behind a slow one", batches_behind_a_slow_one),
+    no_micro="batches wait for each other in a loop over a loader",
     note="In training it changes the order of the samples from run to run, and those that load slowly come late.",
     why_not="Batches of many samples take about the same time each, and then no worker waits for another.",
 )
-
-WAITING = 4
-"""Workers that mostly wait for the storage; those that decode are as many as the fewest cores."""
 
 
 def batches_as_ready(job: Job) -> None:
@@ -85,29 +82,6 @@ class Numbered(Dataset[tuple[torch.Tensor, int]]):
         return self.photos[index][0], index
 
 
-class Decoding(Pair):
-    """An epoch of uneven JPEG photos, decoded one by one by two workers, with no model behind them."""
-
-    devices = ("cpu",)
-    needs = (torchvision(), cores(2))
-    equal = Equal.BITWISE
-    sizes = Sizes(dict(images=32, pixels=112), test=dict(images=16, pixels=16))
-
-    def job(self) -> Job:
-        photos = UnevenPhotos(jpeg_files()[:32], self.size["pixels"])
-        numbered = Numbered(photos, self.size["images"])
-        return Job(nn.Identity(), numbered, self.device, batch_size=1, num_workers=2, persistent_workers=True)
-
-    def baseline(self) -> Step:
-        job = self.job()
-        return lambda: vectors(job)
-
-    def optimized(self) -> Step:
-        job = self.job()
-        batches_as_ready(job)
-        return lambda: vectors(job)
-
-
 class InferenceFromStorage(RunSmallNetwork, apply=batches_as_ready):
     """A small network run over single photos from network storage, one in 16 of which comes late; four workers."""
 
@@ -120,7 +94,7 @@ class InferenceFromStorage(RunSmallNetwork, apply=batches_as_ready):
         job = super().job()
         photos = RemotePhotos(jpeg_files(), self.size["pixels"], augment=False)
         job.data = Numbered(photos, self.size["images"])
-        job.loading.update(num_workers=WAITING, persistent_workers=True)
+        job.loading.update(num_workers=4, persistent_workers=True)  # which mostly wait for the storage
         return job
 
     def step_of(self, job: Job) -> Step:

@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
 
 from benchmarks.gpu.tensor_cores import precision
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunEncoder, TrainGPT
+from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -78,34 +77,8 @@ class MatrixProduct(_Products):
         return self.product(torch.float64)
 
 
-class Convolution(_Products):
-    """A 3x3 convolution, forward only."""
-
-    sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=2, channels=16, pixels=8))
-
-    def convolution(self, dtype: torch.dtype = torch.float32) -> Step:
-        channels, pixels = self.size["channels"], self.size["pixels"]
-        layer = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False).to(dtype).requires_grad_(False)
-        images = torch.randn(self.size["batch"], channels, pixels, pixels).to(dtype)
-        return lambda: layer(images)
-
-    def baseline(self) -> Step:
-        return self.convolution()
-
-    @within(bfloat16_products)
-    def optimized(self) -> Step:
-        return self.convolution()
-
-    def reference(self) -> Step:
-        return self.convolution(torch.float64)
-
-
 class GPTTraining(_Products, TrainGPT, apply=in_bfloat16):
     """Training a small GPT."""
-
-
-class EncoderInference(_Products, RunEncoder, apply=in_bfloat16):
-    """Running a small encoder over text."""
 
 
 class ResNetInference(_Products, RunResNet, apply=in_bfloat16):

@@ -20,13 +20,9 @@ are few, as when sequences are padded to one of a few lengths. In training, `Dat
 of this, if only the last batch is shorter.
 """
 
-from collections.abc import Callable
-
 import torch
-from torch import nn
 
-from benchmarks.jobs.language_model import Block
-from benchmarks.jobs.sequences import TransformerReader, line_vectors, vectors
+from benchmarks.jobs.sequences import RunReader
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -49,6 +45,7 @@ TIP = Tip(
     one_of="compiled model",
     mechanism=falls("graphs compiled", lambda step: graphs_compiled(step)),
     note="the cost avoided is that of compiling again: see the one-off costs, not the speed of a step",
+    no_micro="sizes change from batch to batch, so it takes several batches of a whole job",
 )
 
 
@@ -76,56 +73,14 @@ def mark_lengths(job: Job) -> None:
     job.convert_inputs(any_length)
 
 
-class ChangingLengths(Pair):
-    """A Transformer block over batches of different lengths, forward only; the step is one after the other."""
+class TransformerEpoch(RunReader, untuned=lambda job: job.model.compile(), apply=mark_lengths):
+    """A small Transformer run over lines of source text, each batch padded to its longest line: one epoch."""
 
     needs = (compiler(),)
-    sizes = Sizes(
-        dict(batches=6, shortest=32, batch=4, width=128), L=dict(batch=32, width=512), test=dict(batch=2, width=16)
-    )
-
-    def outputs(self, compiled: Callable[[nn.Module], None], mark: Callable[[torch.Tensor], torch.Tensor]) -> Step:
-        width, shortest = self.size["width"], self.size["shortest"]
-        block = Block(width, heads=4, activation=nn.GELU).to(self.device).requires_grad_(False)
-        lengths = range(shortest, shortest + 8 * self.size["batches"], 8)
-        inputs = [torch.randn(self.size["batch"], length, width, device=self.device) for length in lengths]
-        compiled(block)
-        return lambda: [block(mark(x)) for x in inputs]
-
-    def baseline(self) -> Step:
-        return self.outputs(lambda block: block.compile(), lambda x: x)
 
     @process_settings(own_process=True)  # in one process each side would run the code that the other has compiled
     def optimized(self) -> Step:
-        return self.outputs(lambda block: block.compile(), any_length)
-
-    @variant
-    @process_settings(own_process=True)
-    def all_sizes(self) -> Step:
-        return self.outputs(lambda block: block.compile(dynamic=True), lambda x: x)
-
-
-class TransformerEpoch(MacroPair, untuned=lambda job: job.model.compile(), apply=mark_lengths):
-    """A small Transformer run over lines of source text, each batch padded to its longest line: one epoch."""
-
-    task = "inference"
-    loads = True
-    needs = (compiler(),)
-    sizes = Sizes(
-        dict(lines=64, batch=16, layers=2, width=256),
-        L=dict(lines=1024, batch=64, layers=6, width=512),
-        test=dict(lines=16, batch=4, layers=1, width=16),
-    )
-
-    def job(self) -> Job:
-        return line_vectors(self.device, TransformerReader, **self.size)
-
-    def step_of(self, job: Job) -> Step:
-        return lambda: vectors(job)
-
-    @process_settings(own_process=True)
-    def optimized(self) -> Step:
-        return self.applied(mark_lengths)
+        return super().optimized()
 
     @variant
     @process_settings(own_process=True)

@@ -9,10 +9,10 @@ some tokens at a time.
 Why people write the baseline: a model returns scores, and `cross_entropy` takes them.
 
 What to expect: less memory, most where there are many more tokens in a batch than numbers in a hidden state. The
-matrix products are the same, in pieces. A chunk is an eighth of the tokens here. The function's own choice
-(`own_chunks`) makes the scores of a chunk as small as the hidden states: many chunks, each of a few tokens, which may
-take more time than the baseline. `by_hand` is what people wrote before, and what other versions of torch can do: it
-computes the scores of each chunk again in the backward pass.
+matrix products are the same, in pieces. A chunk is an eighth of the tokens here. The function's own choice makes the
+scores of a chunk as small as the hidden states: many chunks of a few tokens, which took 1.3 times as long as the
+baseline. `by_hand` is what people wrote before, and what other versions of torch can do: it computes the scores of each
+chunk again in the backward pass.
 
 When not: a model whose scores are needed for something else, or that is wrapped in FSDP, which has the whole weight
 of a layer only while that layer runs. With label smoothing, `linear_cross_entropy` warns and computes all scores.
@@ -46,22 +46,19 @@ IN_A_MODEL = (
     "# in your model's code, in training; `hidden` is what the last layer, self.head, takes: evaluate with "
     "self.head as before\n"
 )
-LINEAR = (
-    "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
-    "linear_bias=self.head.bias, options=options)\n"
-    "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing\n"
-    "# it multiplies in float32, under autocast too: there by_hand may take less time; in bfloat16 it raises"
-)
 
 TIP = Tip(
     id="chunked-loss",
     title="Compute the loss of a language model in chunks",
     do=(
         f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions(batch_chunk_size=max(1, targets.numel() // 8))"
-        f"  # of torch 2.15\n{LINEAR}"
+        "  # of torch 2.15\n"
+        "loss = F.linear_cross_entropy(hidden.flatten(0, -2).float(), self.head.weight, targets.flatten(), "
+        "linear_bias=self.head.bias, options=options)\n"
+        "# with ignore_index and weight, if your cross_entropy has them; with label_smoothing it saves nothing\n"
+        "# it multiplies in float32, under autocast too: there by_hand may take less time; in bfloat16 it raises"
     ),
     ways={
-        "own_chunks": f"{IN_A_MODEL}options = nn.LinearCrossEntropyOptions()  # of torch 2.15\n{LINEAR}",
         "by_hand": (
             f"from torch.utils.checkpoint import checkpoint\n{IN_A_MODEL}"
             'part = lambda some, words: F.cross_entropy(self.head(some), words, reduction="sum", ignore_index=-100)\n'
@@ -75,6 +72,7 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="eight chunks",
     mechanism=falls("bytes of the largest result of an operation", largest_result),
+    no_micro="all of it happens between the last layer of a language model and its loss, which the whole job has",
     why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
 )
 
@@ -82,18 +80,9 @@ Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Takes hidden states (tokens, width), the weight of the last layer (vocabulary, width) and targets (tokens)."""
 
 
-def of_all_scores(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return cross_entropy(linear(hidden, weight), targets)
-
-
 def in_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The tip."""
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=len(targets) // CHUNKS)
-    return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
-
-
-def in_own_chunks(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    options = nn.LinearCrossEntropyOptions()
     return nn.functional.linear_cross_entropy(hidden, weight, targets, options=options)
 
 
@@ -115,53 +104,9 @@ def with_loss(job: Job, loss: Loss) -> None:
     job.loss = lambda hidden, targets: loss(hidden.mT.flatten(0, 1), weight, targets.flatten())
 
 
-class LastLayer(Pair):
-    """The last layer of a language model and its loss, forward and backward.
-
-    A token has 64 scores for each number of its hidden state, as in GPT-2; on cards 32, as in Llama 3.
-    """
-
-    sizes = Sizes(
-        dict(tokens=1024, width=128, vocabulary=8192),
-        M=dict(tokens=2048, width=256, vocabulary=16_384),
-        L=dict(tokens=8192, width=1024, vocabulary=32_768),
-        XL=dict(tokens=16_384, width=2048, vocabulary=65_536),
-        test=dict(tokens=64, width=8, vocabulary=128),
-    )
-
-    def training(self, loss_of: Loss) -> Step:
-        tokens, width, vocabulary = (self.size[name] for name in ("tokens", "width", "vocabulary"))
-        hidden = torch.randn(tokens, width, device=self.device, requires_grad=True)
-        weight = nn.Linear(width, vocabulary, bias=False, device=self.device).weight
-        targets = torch.randint(vocabulary, (tokens,), device=self.device)
-
-        def step() -> tuple[torch.Tensor, ...]:
-            loss = loss_of(hidden, weight, targets)
-            return loss.detach(), *torch.autograd.grad(loss, (hidden, weight))
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.training(of_all_scores)
-
-    @requires(torch_from(2, 15))
-    def optimized(self) -> Step:
-        return self.training(in_chunks)
-
-    @variant
-    @requires(torch_from(2, 15))
-    def own_chunks(self) -> Step:
-        return self.training(in_own_chunks)
-
-    @variant
-    def by_hand(self) -> Step:
-        return self.training(in_checkpointed_chunks)
-
-
 class GPTTraining(
     TrainGPT,
     apply=partial(with_loss, loss=in_chunks),
-    own_chunks=requires(torch_from(2, 15))(partial(with_loss, loss=in_own_chunks)),
     by_hand=partial(with_loss, loss=in_checkpointed_chunks),
 ):
     """Training a GPT that predicts words."""

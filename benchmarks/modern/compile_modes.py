@@ -1,21 +1,18 @@
 """Choose a mode of torch.compile.
 
-`torch.compile(model)` fuses what lies between matrix products and convolutions, and leaves these to the
-libraries. Its modes go further. `mode="max-autotune-no-cudagraphs"` tries several kernels for each matrix
-product and keeps the fastest. `mode="reduce-overhead"` launches a GPU's kernels as one CUDA graph: that is the
-tip `cuda-graphs`. For inference on a CPU there is freezing, which is a setting of inductor and no mode: that is the tip
-`frozen-weights`.
+`torch.compile(model)` fuses what lies between matrix products and convolutions, and leaves these to the libraries.
+`mode="max-autotune-no-cudagraphs"` tries several kernels for each matrix product and keeps the fastest.
+`mode="reduce-overhead"` launches a GPU's kernels as one CUDA graph: that is the tip `cuda-graphs`. For inference on a
+CPU there is freezing, which is a setting of inductor and no mode: that is the tip `frozen-weights`.
 
 Why people write the baseline: it is the model as written; compiling it takes seconds, and a C++ compiler.
 
-On a CPU the two modes change nothing here: compiled in either, the pairs below called the same operations as
-without (tried on torch 2.15). So they are variants for GPUs.
-
-What to expect: a gain where the operations around convolutions and matrix products take much of the time.
+What to expect: a gain where the operations around convolutions and matrix products take much of the time. On a CPU
+the two modes change nothing here: compiled in either, the pairs below called the same operations as without (tried on
+torch 2.15). So `max_autotune` is a variant for GPUs.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import nn
@@ -31,12 +28,7 @@ TIP = Tip(
         "model.compile()  # model(...) alone, and none of its other methods; takes seconds at each new kind of shape\n"
         "# before torch 2.14 a model of torch.nn's own, such as nn.Sequential, stays uncompiled"
     ),
-    ways={
-        "max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")',
-        "reduce_overhead": (
-            'model.compile(mode="reduce-overhead")  # an output that is kept beyond the next call: clone() it'
-        ),
-    },
+    ways={"max_autotune": 'model.compile(mode="max-autotune-no-cudagraphs")'},
     when="it runs for minutes, in batches of few shapes",
     guide=("M2",),
     claim=Claim.FASTER,
@@ -50,9 +42,14 @@ TIP = Tip(
 )
 
 
-def compile_model(job: Job, mode: str | None = None) -> None:
+def compile_model(job: Job) -> None:
     """The tip, on any job whose batches all have the same shape."""
-    job.model.compile(mode=mode)
+    job.model.compile()
+
+
+@requires(gpu(1))
+def max_autotune(job: Job) -> None:
+    job.model.compile(mode="max-autotune-no-cudagraphs")
 
 
 class Block(nn.Module):
@@ -75,33 +72,21 @@ class ConvolutionBlock(Pair):
     needs = (compiler(),)
     sizes = Sizes(dict(batch=2, channels=64, pixels=56), L=dict(batch=64), test=dict(batch=1, channels=8, pixels=8))
 
-    def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
+    def inference(self, compiled: Callable[[nn.Module], None]) -> Step:
         channels, pixels = self.size["channels"], self.size["pixels"]
         block = Block(channels).to(self.device).eval()
         images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
-        compiled(block, images)
+        compiled(block)
         return torch.no_grad()(lambda: block(images))
 
     def baseline(self) -> Step:
-        return self.inference(lambda block, images: None)
+        return self.inference(lambda block: None)
 
     def optimized(self) -> Step:
-        return self.inference(lambda block, images: block.compile())
-
-    @variant
-    @requires(gpu(1))
-    def max_autotune(self) -> Step:
-        return self.inference(lambda block, images: block.compile(mode="max-autotune-no-cudagraphs"))
-
-    @variant
-    @requires(gpu(1))
-    def reduce_overhead(self) -> Step:
-        step = self.inference(lambda block, images: block.compile(mode="reduce-overhead"))
-        # The next replay overwrites the output, so whoever keeps it clones it.
-        return lambda: step().clone()
+        return self.inference(lambda block: block.compile())
 
 
-class ResNetInference(RunResNet, apply=compile_model):
+class ResNetInference(RunResNet, apply=compile_model, max_autotune=max_autotune):
     """ResNet-18 run over JPEG files, on a CPU loading included."""
 
     needs = (compiler(), torchvision())
@@ -112,17 +97,6 @@ class ResNetInference(RunResNet, apply=compile_model):
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)
 
-    @variant
-    @requires(gpu(1))
-    def max_autotune(self) -> Step:
-        return self.applied(partial(compile_model, mode="max-autotune-no-cudagraphs"))
-
-    @variant
-    @requires(gpu(1))
-    def reduce_overhead(self) -> Step:
-        step = self.applied(partial(compile_model, mode="reduce-overhead"))
-        return lambda: step().clone()
-
 
 class GPTTraining(TrainGPT, apply=compile_model):
     """Training a small GPT: between its matrix products lies more that can be fused."""
@@ -132,11 +106,5 @@ class GPTTraining(TrainGPT, apply=compile_model):
 
 ON_ANY_JOB = (
     Way(compile_model, needs=(compiler(),)),
-    Way(
-        partial(compile_model, mode="max-autotune-no-cudagraphs"),
-        name="max-autotune",
-        do='model.compile(mode="max-autotune-no-cudagraphs")',
-        needs=(compiler(),),
-        devices=("cuda",),
-    ),
+    Way(max_autotune, name="max-autotune", do=TIP.ways["max_autotune"], needs=(compiler(),), devices=("cuda",)),
 )

@@ -20,8 +20,6 @@ Both sides run in two processes under torchrun; the slower one counts. The harne
 
 from typing import Any
 
-import torch
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
@@ -49,18 +47,30 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="gradients as views",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
+    no_micro="buckets hold all gradients of a model",
     why_not="The copy that is saved is as large as the parameters: little, where activations need most of the memory.",
 )
 
 
-class _Buckets(Pair):
-    """The same training in two processes, with other settings of DistributedDataParallel."""
+class GPTTraining(TrainGPT):
+    """Training a small GPT in two processes, each with its own share of the text."""
 
     ranks = 2
     needs = (cores(2),)
+    sizes = Sizes(
+        dict(layers=6, width=256, context=256, batch=1),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=1, width=16, context=8, batch=2),
+    )
 
     def training(self, **settings: Any) -> Step:
-        raise NotImplementedError
+        """settings: of DistributedDataParallel."""
+        job = self.job()
+        job.model = DistributedDataParallel(job.model, **settings)
+        job.loading["sampler"] = DistributedSampler(job.data)
+        return job.step
 
     def baseline(self) -> Step:
         return self.training()
@@ -81,39 +91,3 @@ class _Buckets(Pair):
     @requires(torch_from(2, 15))
     def lazy_buckets(self) -> Step:
         return self.training(gradient_as_bucket_view=True, lazy_bucket_allocation=True)
-
-
-class LargeLinear(_Buckets):
-    """Forward and backward pass of a linear layer whose gradient is large and cheap to compute."""
-
-    sizes = Sizes(dict(width=1024, batch=8), L=dict(width=8192, batch=64), test=dict(width=16))
-
-    def training(self, **settings: Any) -> Step:
-        layer = nn.Linear(self.size["width"], self.size["width"], device=self.device)
-        model = DistributedDataParallel(layer, **settings)
-        batch = torch.randn(self.size["batch"], self.size["width"], device=self.device)
-
-        def step() -> nn.Module:
-            model.zero_grad()
-            model(batch).square().mean().backward()
-            return model
-
-        return step
-
-
-class GPTTraining(_Buckets, TrainGPT):
-    """Training a small GPT; each process has its own share of the text."""
-
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=1),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=1, width=16, context=8, batch=2),
-    )
-
-    def training(self, **settings: Any) -> Step:
-        job = self.job()
-        job.model = DistributedDataParallel(job.model, **settings)
-        job.loading["sampler"] = DistributedSampler(job.data)
-        return job.step

@@ -17,8 +17,6 @@ and all is lost with the epoch unless `persistent_workers=True`. Started in anot
 a copy as well: one large uint8 tensor for all photos, which they share, is the way there.
 """
 
-from torch import nn
-
 from benchmarks.jobs.image_classification import TrainSmallNetwork
 from benchmarks.jobs.images import JpegPhotos, decoded_pixels, jpeg_files
 from benchmarks.modern.transforms_v2 import tensor_transforms
@@ -41,6 +39,7 @@ TIP = Tip(
     claim=Claim.FASTER,
     once="decoding all photos",
     mechanism=falls("pixels decoded by Pillow", decoded_pixels),
+    no_micro="most of the time of a small network's job is loading already",
     why_not="Cutting, resizing and training stay as they are, and a large model takes longer than loading.",
 )
 
@@ -50,34 +49,6 @@ def decoded_in_memory(job: Job) -> None:
     assert isinstance(job.data, JpegPhotos)
     decoded = [job.data.photo(index) for index in range(len(job.data))]
     job.data.photo = decoded.__getitem__  # type: ignore[method-assign, assignment]
-
-
-def few_photos(images: int, pixels: int) -> JpegPhotos:
-    """Photos cut out at random, by transforms that take images of Pillow and tensors alike."""
-    photos = JpegPhotos(jpeg_files()[:images], pixels, augment=True)
-    photos.transform = tensor_transforms(pixels, augment=True)
-    return photos
-
-
-class Loading(Pair):
-    """Batches of photos cut out at random, with no model behind them."""
-
-    devices = ("cpu",)
-    needs = (torchvision(),)
-    equal = Equal.BITWISE
-    sizes = Sizes(dict(images=64, batch=8, pixels=224), M=dict(batch=16), test=dict(images=4, batch=2, pixels=16))
-
-    def job(self) -> Job:
-        photos = few_photos(self.size["images"], self.size["pixels"])
-        return Job(nn.Identity(), photos, self.device, batch_size=self.size["batch"])
-
-    def baseline(self) -> Step:
-        return self.job().step
-
-    def optimized(self) -> Step:
-        job = self.job()
-        decoded_in_memory(job)
-        return job.step
 
 
 class SmallNetworkTraining(TrainSmallNetwork, apply=decoded_in_memory):
@@ -92,5 +63,7 @@ class SmallNetworkTraining(TrainSmallNetwork, apply=decoded_in_memory):
 
     def job(self) -> Job:
         job = super().job()
-        job.data = few_photos(self.size["images"], self.size["pixels"])
+        photos = JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
+        photos.transform = tensor_transforms(photos.pixels, augment=True)  # which takes tensors as well
+        job.data = photos
         return job

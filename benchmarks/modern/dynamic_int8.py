@@ -30,7 +30,7 @@ from torch import nn
 
 from benchmarks.jobs.language_model import RunGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, STEPS, Course
-from benchmarks.modern.frozen_weights import Perceptron, compile_frozen, freeze
+from benchmarks.modern.frozen_weights import compile_frozen, freeze
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
 
@@ -87,37 +87,6 @@ def quantized(job: Job) -> None:
     freeze(job)
 
 
-class _Rounded(Pair):
-    devices = ("cpu",)
-    needs = INT8_NEEDS
-    equal = Equal.LOSSY
-    tolerance = 5e-2
-
-
-class LinearLayers(_Rounded):
-    """Two linear layers with GELU between them, forward only."""
-
-    sizes = Sizes(dict(tokens=64, width=1024), M=dict(tokens=256), test=dict(tokens=4, width=64))
-
-    def inference(self, change: Callable[[nn.Module], nn.Module]) -> Step:
-        model = Perceptron(self.size["width"]).eval().requires_grad_(False)
-        tokens = torch.randn(self.size["tokens"], self.size["width"])
-        change(model)
-        compile_frozen(model, tokens)
-        return torch.no_grad()(lambda: model(tokens))
-
-    def baseline(self) -> Step:
-        return self.inference(lambda model: model)
-
-    def optimized(self) -> Step:
-        return self.inference(quantize)
-
-    def reference(self) -> Step:
-        model = Perceptron(self.size["width"]).eval().double()
-        tokens = torch.randn(self.size["tokens"], self.size["width"]).double()
-        return torch.no_grad()(lambda: model(tokens))
-
-
 def trained_before(course: Course, change: Callable[[nn.Module], nn.Module]) -> Training:
     """Networks that learn a lesson in float32, and are changed then. The step is inference."""
     lesson, device = course.lesson, torch.device("cpu")
@@ -159,8 +128,13 @@ class HeldOutLoss(Pair):
         return trained_before(self.course(), lambda model: quantize(copy.deepcopy(model)))
 
 
-class GPTInference(_Rounded, RunGPT, untuned=freeze, apply=quantized):
+class GPTInference(RunGPT, untuned=freeze, apply=quantized):
     """A small GPT run over text."""
+
+    devices = ("cpu",)
+    needs = INT8_NEEDS
+    equal = Equal.LOSSY
+    tolerance = 5e-2
 
     def step_of(self, job: Job) -> Step:
         return torch.no_grad()(job.step)

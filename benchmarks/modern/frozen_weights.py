@@ -17,7 +17,6 @@ on torch 2.15: the front end reads the setting as well, and sees it only where i
 for the first time, without gradients.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -58,6 +57,7 @@ TIP = Tip(
         lambda step: [operations(step), calls(step, "mkldnn::*") + calls(step, "mkl::*")],
         lambda baseline, optimized: optimized[0] < baseline[0],
     ),
+    no_micro="weights are constants of the graph of a whole model",
     why_not="Convolutions and matrix products take nearly all of the time, and on both sides they are the libraries'.",
 )
 
@@ -74,42 +74,6 @@ def compile_frozen(model: nn.Module, example: torch.Tensor, **options: bool) -> 
     model.compile(options={"freezing": True, **options})
     with torch._inductor.config.patch(freezing=True), torch.no_grad():
         model(example)
-
-
-class Perceptron(nn.Module):
-    """Two linear layers with GELU between them."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.layers(x)
-        return output
-
-
-class LinearLayers(Pair):
-    """Two linear layers with GELU between them, forward only, for a few tokens at once."""
-
-    devices = ("cpu",)
-    needs = (compiler(),)
-    sizes = Sizes(dict(tokens=16, width=512), test=dict(tokens=4, width=16))
-
-    def inference(self, compiled: Callable[[nn.Module, torch.Tensor], None]) -> Step:
-        model = Perceptron(self.size["width"]).eval()
-        tokens = torch.randn(self.size["tokens"], self.size["width"])
-        compiled(model, tokens)
-        return torch.no_grad()(lambda: model(tokens))
-
-    def baseline(self) -> Step:
-        return self.inference(lambda model, tokens: None)
-
-    def optimized(self) -> Step:
-        return self.inference(compile_frozen)
-
-    @variant
-    def max_autotune(self) -> Step:
-        return self.inference(partial(compile_frozen, max_autotune=True))
 
 
 class _Inference(MacroPair, apply=freeze, max_autotune=partial(freeze, max_autotune=True)):

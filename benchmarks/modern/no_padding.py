@@ -8,19 +8,18 @@ each by itself: in a loop over the sequences, or, on a GPU, over the row as a ne
 Why people write the baseline: `pad_sequence` in `collate_fn` is all it needs, and every model takes such batches.
 
 What to expect: as much time saved as padding is saved, in training too. A batch has the same sequences as before, so a
-training takes the same steps. `constant_tokens`, of the tip `length-bucketing`, is there for comparison: it leaves some
-padding and makes other batches, but changes no line of the model, whose code must be yours here. Attention in a loop
-costs little on a CPU; on a GPU its many short kernels can take longer than padding did. Pack once, before the first
-layer, and not around attention alone: it is linear layers that gain most.
+training takes the same steps. The tip `length-bucketing` leaves some padding and makes other batches, but changes no
+line of the model, whose code must be yours here. Attention in a loop costs little on a CPU; on a GPU its many short
+kernels can take longer than padding did. Pack once, before the first layer, and not around attention alone: it is
+linear layers that gain most.
 
 What else torch has, as tried on 2.15 on a CPU: attention of nested tensors falls back to a formula slower than the
-loop, without `is_causal`; FlexAttention with a mask of the sequences has to be compiled, runs forward only, and took
-longer than the loop; `varlen_attn` is for GPUs alone, in half precision.
+loop, without `is_causal`; FlexAttention with a mask of the sequences runs forward only, and took longer than the loop;
+`varlen_attn` is for GPUs alone, in half precision.
 
-`nn.TransformerEncoder` packs by itself (`Encoder` has that on and off) in eval mode, without gradients, given a
-`src_key_padding_mask` with padding at the end and no `mask`, if its layers have `batch_first=True`, biases, ReLU or
-GELU, an even number of heads, and not `norm_first`; not under autocast, nor compiled with `mask_check` on. It warns if
-the layers are in the way, and says nothing about the rest.
+`nn.TransformerEncoder` packs by itself in eval mode, without gradients, given a `src_key_padding_mask` with padding at
+the end and no `mask`, if its layers have `batch_first=True`, biases, ReLU or GELU, an even number of heads, and not
+`norm_first`; not under autocast, nor compiled with `mask_check` on.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,11 +30,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
-from torch.nn.utils.rnn import pad_sequence
 
-from benchmarks.general.length_bucketing import by_tokens, length_bucketing
-from benchmarks.jobs.language_model import GPT, TrainGPT, heads_for
-from benchmarks.jobs.sequences import PADDING, SourceLines, TransformerReader, line_bytes, line_vectors, vectors
+from benchmarks.jobs.language_model import GPT, TrainGPT
+from benchmarks.jobs.sequences import RunReader, TransformerReader, line_bytes
 from tipbench.tip.words import *
 
 
@@ -68,14 +65,14 @@ TIP = Tip(
             "mixed = F.scaled_dot_product_attention(*nested, is_causal=True)\n"
             "mixed = mixed.transpose(1, 2).values().transpose(0, 1)[None]"
         ),
-        "constant_tokens": "",
     },
-    when=("sequences differ in length, and in your model's code only attention mixes tokens, no convolution or RNN"),
+    when="sequences differ in length, and only attention mixes tokens: it must stay within each sequence",
     against="batches padded to their longest sequence",
     guide=("M18",),
     claim=Claim.FASTER,
     called="attention in a loop",
     mechanism=falls("rows that linear layers compute", lambda step: over_modules(step, rows)),
+    no_micro="padding is that of the batches of a data set, which take an epoch",
     why_not="Where the sequences of a batch are of about the same length, there is little padding to save.",
 )
 
@@ -144,29 +141,6 @@ def no_padding(job: Job, within: Callable[..., Any] = in_a_loop, packed: Callabl
     model.forward = forward  # type: ignore[method-assign, assignment]
 
 
-class Encoder(Pair):
-    """PyTorch's TransformerEncoder over one padded batch, forward only: its states, summed over each line."""
-
-    against = "nn.TransformerEncoder(..., enable_nested_tensor=False)"
-    mechanism = appears("nested tensors made of masks", lambda step: calls(step, "aten::_nested_tensor_from_mask"))
-    sizes = Sizes(dict(lines=32, layers=2, width=128), L=dict(layers=6, width=512), test=dict(lines=4, width=8))
-
-    def sums(self, enable_nested_tensor: bool) -> Step:
-        layers, width, lines = (self.size[name] for name in ("layers", "width", "lines"))
-        layer = nn.TransformerEncoderLayer(width, heads_for(width), 4 * width, batch_first=True)
-        encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=enable_nested_tensor).to(self.device)
-        padding = pad_sequence(SourceLines(lines).lines, batch_first=True).to(self.device) == PADDING
-        inputs, real = torch.randn(*padding.shape, width, device=self.device), ~padding[..., None]
-        encoder.eval().requires_grad_(False)
-        return lambda: (encoder(inputs, src_key_padding_mask=padding) * real).sum(dim=1)
-
-    def baseline(self) -> Step:
-        return self.sums(enable_nested_tensor=False)
-
-    def optimized(self) -> Step:
-        return self.sums(enable_nested_tensor=True)
-
-
 class _Lines(
     MacroPair,
     apply=no_padding,
@@ -181,17 +155,8 @@ class _Lines(
     )
 
 
-class TransformerEpoch(_Lines, constant_tokens=partial(length_bucketing, batches=by_tokens)):
+class TransformerEpoch(_Lines, RunReader):
     """Turning lines of source text into vectors with a small causal Transformer."""
-
-    task = "inference"
-    loads = True
-
-    def job(self) -> Job:
-        return line_vectors(self.device, TransformerReader, **self.size)
-
-    def step_of(self, job: Job) -> Step:
-        return lambda: vectors(job)
 
 
 class GPTTraining(_Lines):

@@ -57,13 +57,16 @@ TIP = Tip(
     guide=("M13",),
     claim=Claim.LEANER,
     mechanism=falls("gradients at once", gradients_at_once),
+    no_micro="it takes a whole step of training, forward, backward and update",
     why_not="Gradients are as large as the parameters: little, where activations need most of the memory.",
 )
 
 
-def update_in_backward(optimizer: torch.optim.Optimizer) -> None:
-    """Have every parameter updated in the backward pass. The optimizer stays the one that holds settings and state, so
-    schedulers act on it, and it is saved and loaded as before; its step in the loop finds nothing left to do."""
+def optimizer_in_backward(job: Job) -> None:
+    """The tip, on any job that trains. The optimizer stays the one that holds settings and state, so schedulers act on
+    it, and it is saved and loaded as before; its step in the loop finds nothing left to do."""
+    optimizer = job.optimizer
+    assert optimizer is not None
     number = {p: n for n, group in enumerate(optimizer.param_groups) for p in group["params"] if p.requires_grad}
 
     def update(parameter: torch.Tensor) -> None:
@@ -75,40 +78,6 @@ def update_in_backward(optimizer: torch.optim.Optimizer) -> None:
 
     for parameter in number:
         parameter.register_post_accumulate_grad_hook(update)
-
-
-def optimizer_in_backward(job: Job) -> None:
-    """The tip, on any job that trains."""
-    assert job.optimizer is not None
-    update_in_backward(job.optimizer)
-
-
-class LargeLayers(Pair):
-    """A step of training four large linear layers on few inputs."""
-
-    sizes = Sizes(dict(width=1024, batch=4), L=dict(width=4096), XL=dict(width=7168), test=dict(width=8))
-
-    def training(self, in_backward: bool) -> Step:
-        width = self.size["width"]
-        model = nn.Sequential(*(nn.Linear(width, width, device=self.device) for _ in range(4)))
-        inputs = torch.randn(self.size["batch"], width, device=self.device)
-        optimizer = torch.optim.AdamW(model.parameters(), eps=1e-5)
-        if in_backward:
-            update_in_backward(optimizer)
-
-        def step() -> nn.Module:
-            model(inputs).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.training(in_backward=False)
-
-    def optimized(self) -> Step:
-        return self.training(in_backward=True)
 
 
 class GPTTraining(TrainGPT, apply=optimizer_in_backward):

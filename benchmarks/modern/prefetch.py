@@ -26,9 +26,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from benchmarks.jobs.image_classification import TrainFromFiles, TrainFromStorage
+from benchmarks.jobs.image_classification import TrainFromFiles
 from benchmarks.jobs.images import JpegPhotos, UnevenPhotos, jpeg_files
-from benchmarks.jobs.loading import Stretch
 from tipbench.tip.words import *
 
 
@@ -55,7 +54,7 @@ TIP = Tip(
         "loader = DataLoader(data, **arguments | dict(prefetch_factor={prefetch_factor}))"
     ),
     when="the DataLoader has workers",
-    guide=("M4",),
+    guide=("M4", "D3"),
     claim=Claim.FASTER,
     mechanism=rises("batches asked for ahead", most_requested),
 )
@@ -63,7 +62,6 @@ TIP = Tip(
 WORKERS = 2
 FURTHER = (4, 8)
 """Batches requested of a worker ahead; the default is 2."""
-FILES = 64
 
 
 def prefetch(job: Job, prefetch_factor: int) -> None:
@@ -90,51 +88,6 @@ def copied_ahead(batches: Iterable[torch.Tensor], device: torch.device) -> Itera
             # though what computes on it may not have run yet.
             ready.record_stream(computing)
             yield ready
-
-
-class Decoding(Pair):
-    """Uneven JPEG photos decoded in batches by two workers, with no model behind them."""
-
-    needs = (torchvision(), cores(WORKERS))
-    equal = Equal.BITWISE
-    sizes = Sizes(dict(batches=8, batch=4, pixels=112), test=dict(batch=2, pixels=16))
-
-    def job(self) -> Job:
-        photos, batch = UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"]), self.size["batch"]
-        return Job(nn.Identity(), photos, self.device, batch_size=batch, num_workers=WORKERS, persistent_workers=True)
-
-    def baseline(self) -> Step:
-        return Stretch(self.job().step, self.size["batches"])
-
-    @sweep(prefetch_factor=FURTHER)
-    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        job = self.job()
-        prefetch(job, prefetch_factor)
-        return Stretch(job.step, self.size["batches"])
-
-
-class _InWorkers(MacroPair):
-    needs = (torchvision(), cores(WORKERS))
-
-    def job(self) -> Job:
-        job = super().job()
-        job.loading.update(num_workers=WORKERS, persistent_workers=True)
-        return job
-
-    @sweep(prefetch_factor=FURTHER)
-    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
-        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
-
-
-class TrainingFromFiles(_InWorkers, TrainFromFiles):
-    """A small network trained on uneven JPEG photos, decoded by two workers."""
-
-    def photos(self) -> JpegPhotos:
-        return UnevenPhotos(jpeg_files()[:FILES], self.size["pixels"])
-
-
-class TrainingFromStorage(_InWorkers, TrainFromStorage):
-    """A small network trained on JPEG files from network storage, one in 16 of which comes late; two workers."""
 
 
 class CopiesElsewhere(TorchDispatchMode):
@@ -179,6 +132,24 @@ class CopyingAhead(Pair):
     def optimized(self) -> Step:
         model, batches = self.model(), self.batches()
         return lambda: [model(batch).sum(dim=0) for batch in copied_ahead(batches, self.device)]
+
+
+class TrainingFromFiles(TrainFromFiles):
+    """A small network trained on uneven JPEG photos, decoded by two workers."""
+
+    needs = (torchvision(), cores(WORKERS))
+
+    def photos(self) -> JpegPhotos:
+        return UnevenPhotos(jpeg_files()[:64], self.size["pixels"])
+
+    def job(self) -> Job:
+        job = super().job()
+        job.loading.update(num_workers=WORKERS, persistent_workers=True)
+        return job
+
+    @sweep(prefetch_factor=FURTHER)
+    def optimized(self, prefetch_factor: int = FURTHER[0]) -> Step:
+        return self.applied(partial(prefetch, prefetch_factor=prefetch_factor))
 
 
 ON_ANY_JOB = (

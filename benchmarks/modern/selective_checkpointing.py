@@ -21,12 +21,10 @@ compared with `none`, the fastest, where the memory lasts. In eager mode each op
 checkpointed block passes through Python, which costs more than it saves where operations are small.
 """
 
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from benchmarks.jobs.language_model import TrainGPT
@@ -62,89 +60,25 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="matrix products stored",
     mechanism=falls("floating-point operations of matrix products", flops),
+    no_micro="what a block keeps is chosen among all of its operations",
     note="compared with checkpointing every block wholly: faster for some of the memory; `none` is the fastest",
 )
 
 DEAR = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
 """The operations of linear layers."""
 
-Block = Callable[..., Any]
 
-
-def whole(block: Block) -> Block:
-    return partial(checkpoint, block, use_reentrant=False)
-
-
-def selective(block: Block) -> Block:
-    keep = partial(create_selective_checkpoint_contexts, DEAR)
-    return partial(checkpoint, block, use_reentrant=False, context_fn=keep)
-
-
-def all_whole(blocks: Iterable[Block]) -> list[Block]:
-    return [whole(block) for block in blocks]
-
-
-def all_selective(blocks: Iterable[Block]) -> list[Block]:
-    return [selective(block) for block in blocks]
-
-
-def every_second_whole(blocks: Iterable[Block]) -> list[Block]:
-    return [whole(block) if index % 2 else block for index, block in enumerate(blocks)]
-
-
-def checkpointing(job: Job, wrapped: Callable[[Iterable[Block]], list[Block]]) -> None:
-    """A way to checkpoint, on any job whose model has a list of blocks."""
-    blocks = repeated_blocks(job.model)
-    for block, forward in zip(blocks, wrapped([block.forward for block in blocks]), strict=True):
-        block.forward = forward
-
-
-class Perceptrons(Pair):
-    """Blocks of a linear layer and eight pointwise operations, forward and backward."""
-
-    sizes = Sizes(
-        dict(blocks=4, batch=256, width=768),
-        L=dict(batch=8192, width=2048),
-        test=dict(blocks=2, batch=4, width=8),
-    )
-
-    def step_with(self, wrapped: Callable[[Iterable[Block]], list[Block]]) -> Step:
-        width = self.size["width"]
-        layers = [nn.Linear(width, width, device=self.device) for _ in range(self.size["blocks"])]
-        model = nn.ModuleList(layers)
-        x = torch.randn(self.size["batch"], width, device=self.device)
-
-        def block(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
-            y: torch.Tensor = layer(x)
-            for _ in range(8):
-                y = torch.sin(y)
-            return y
-
-        blocks = wrapped([partial(block, layer) for layer in layers])
-
-        def step() -> tuple[torch.Tensor, nn.Module]:
-            model.zero_grad()
-            y = x
-            for each in blocks:
-                y = each(y)
-            loss = y.square().mean()
-            loss.backward()
-            return loss.detach(), model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.step_with(all_whole)
-
-    def optimized(self) -> Step:
-        return self.step_with(all_selective)
+def checkpoint_every(job: Job, nth: int, **options: Any) -> None:
+    """Checkpoint every nth block, on any job whose model has a list of blocks. options: of `checkpoint`."""
+    for block in repeated_blocks(job.model)[nth - 1 :: nth]:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False, **options)
 
 
 class GPTTraining(
     TrainGPT,
-    untuned=partial(checkpointing, wrapped=all_whole),
-    apply=partial(checkpointing, wrapped=all_selective),
-    every_second=partial(checkpointing, wrapped=every_second_whole),
+    untuned=partial(checkpoint_every, nth=1),
+    apply=partial(checkpoint_every, nth=1, context_fn=partial(create_selective_checkpoint_contexts, DEAR)),
+    every_second=partial(checkpoint_every, nth=2),
     none=as_it_is,
 ):
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state: otherwise the

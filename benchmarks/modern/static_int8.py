@@ -15,9 +15,9 @@ with hundreds of inputs like those to come: what lies outside of their ranges is
 
 Three traps have been reported. Without frozen weights nothing is lowered to kernels of 8 bits, and the model is
 slower than in float32 (as perhaps in https://github.com/pytorch/pytorch/issues/144434). Exported with `strict=False`,
-the default, a module that is called twice, as ResNet calls its ReLU, cannot be quantized: "Input partition has more
-than one output node" (https://github.com/pytorch/ao/issues/4478). And the quantizer must be torchao's: that of
-`torch.ao` did nothing in some versions (https://github.com/pytorch/pytorch/issues/160095).
+the default, a module that is called twice, as ResNet calls its ReLU, cannot be quantized
+(https://github.com/pytorch/ao/issues/4478). And the quantizer must be torchao's: that of `torch.ao` did nothing in some
+versions (https://github.com/pytorch/pytorch/issues/160095).
 """
 
 from collections.abc import Iterable
@@ -28,9 +28,8 @@ from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.lessons import CLEAN_PHOTOS, Course
-from benchmarks.modern.compile_modes import Block
 from benchmarks.modern.dynamic_int8 import INT8_NEEDS, trained_before
-from benchmarks.modern.frozen_weights import compile_frozen, freeze
+from benchmarks.modern.frozen_weights import freeze
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
 
@@ -53,7 +52,7 @@ TIP = Tip(
         "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
         "  # compiles; later calls need only no_grad(). It has no eval() and no train(): leave them out"
     ),
-    when="the model's score bears it, and batches have one shape, the last one too: others raise",
+    when="batches have one shape, the last one too (others raise), and the model's score bears it",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,
@@ -89,37 +88,6 @@ def quantize(job: Job) -> None:
     """The tip, on any inference job whose batches all have the same shape."""
     job.model = quantized(job.model, [inputs for inputs, _ in islice(job.loader(), 4)])
     freeze(job)
-
-
-class ConvolutionBlock(Pair):
-    """A 3x3 convolution, batch normalisation and ReLU, forward only."""
-
-    devices = ("cpu",)
-    needs = INT8_NEEDS
-    equal = Equal.LOSSY
-    tolerance = 5e-2
-    sizes = Sizes(dict(batch=8, channels=64, pixels=56), M=dict(batch=32), test=dict(batch=1, channels=16, pixels=8))
-
-    def block_and_images(self) -> tuple[nn.Module, torch.Tensor]:
-        channels, pixels = self.size["channels"], self.size["pixels"]
-        block = Block(channels).eval().requires_grad_(False)
-        return block, torch.randn(self.size["batch"], channels, pixels, pixels)
-
-    def inference(self, block: nn.Module, images: torch.Tensor) -> Step:
-        compile_frozen(block, images)
-        return torch.no_grad()(lambda: block(images))
-
-    def baseline(self) -> Step:
-        return self.inference(*self.block_and_images())
-
-    def optimized(self) -> Step:
-        block, images = self.block_and_images()
-        return self.inference(quantized(block, [images]), images)
-
-    def reference(self) -> Step:
-        block, images = self.block_and_images()
-        block.double()
-        return torch.no_grad()(lambda: block(images.double()))
 
 
 class HeldOutError(Pair):

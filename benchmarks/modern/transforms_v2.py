@@ -11,13 +11,12 @@ file, which stays with Pillow. Pixels may differ by one step of 255: the two res
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from PIL import Image
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainSmallNetwork
-from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos, jpeg_files
+from benchmarks.jobs.images import DEVIATION, MEAN, JpegPhotos
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -40,6 +39,7 @@ TIP = Tip(
     mechanism=rises(
         "images resized by torch, not by Pillow", lambda step: calls(step, "aten::_upsample_bilinear2d_aa")
     ),
+    no_micro="most of the time of a small network's job is loading already",
     why_not="Decoding the JPEG file, the same on both sides, takes most of the time of loading.",
 )
 
@@ -61,33 +61,6 @@ def transforms_v2(job: Job) -> None:
     """The tip, on any job that loads JPEG photos."""
     assert isinstance(job.data, JpegPhotos)
     job.data.transform = tensor_transforms(job.data.pixels, job.data.augment)
-
-
-class CropAndResize(Pair):
-    """Photos that are decoded already: cut, resized, mirrored at random, and normalised."""
-
-    devices = ("cpu",)
-    needs = (torchvision(),)
-    tolerance = ONE_STEP
-    sizes = Sizes(dict(images=4, pixels=224), test=dict(images=2, pixels=32))
-
-    def photos(self) -> JpegPhotos:
-        return JpegPhotos(jpeg_files()[: self.size["images"]], self.size["pixels"], augment=True)
-
-    def step_with(self, transform: Callable[[Any], torch.Tensor], photos: JpegPhotos) -> Step:
-        decoded = []
-        for file in photos.files:
-            with Image.open(file) as image:
-                decoded.append(image.convert("RGB"))
-        return lambda: torch.stack([transform(image) for image in decoded])
-
-    def baseline(self) -> Step:
-        photos = self.photos()
-        return self.step_with(photos.transform, photos)
-
-    def optimized(self) -> Step:
-        photos = self.photos()
-        return self.step_with(tensor_transforms(photos.pixels, photos.augment), photos)
 
 
 class SmallNetworkTraining(TrainSmallNetwork, apply=transforms_v2):

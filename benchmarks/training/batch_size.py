@@ -36,7 +36,7 @@ TIP = Tip(
     ),
     when="you train in batches as small as 16, and tune the learning rate anew",
     against="batches of 16, tuned likewise",
-    guide=("B2",),
+    guide=("B2", "D5"),
     claim=Claim.SOONER_AT_TARGET,
     evidence="batch_size.toml",
     mechanism=falls("forward passes for the same samples", forward_passes),

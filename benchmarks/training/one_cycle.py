@@ -10,13 +10,12 @@ take. Who plans takes a cosine with warm-up today: `cosine`.
 What to expect: against a rate picked carelessly any schedule wins. Against a constant rate that is tuned with the same
 care, the cycle ended lower here and took fewer steps to the target, on text and on photos (one_cycle.toml); one that
 leaves momentum as it is did too. What has come down by the end is what counts: for most of the way a high rate is
-worse. A cycle that is too short must be started anew, where a constant rate just goes on. On photos the cosine took the
-fewest steps, with a higher rate, and paid for it: the scores of three of twelve trainings had come to nothing.
+worse. A cycle that is too short must be started anew. On photos the cosine took the fewest steps, with a higher rate,
+and paid for it: the scores of three of twelve trainings had come to nothing.
 
 How the rates and lengths below were chosen: `python -m benchmarks.training.one_cycle --tune` tries eleven settings of
 each side, with seeds that are never counted: eleven constant rates, or six rates of a schedule and then five lengths at
-the best of them, or seven where the longest was the best. The rate has the best score, the length the fewest steps to
-the target.
+the best of them, or seven where the longest was the best. The rate has the best score, the length the fewest steps.
 """
 
 from collections.abc import Mapping
@@ -44,6 +43,11 @@ def learning_rates(step: Step) -> int:
     return len(set(rates))
 
 
+AFTER_A_BATCH = (
+    "optimizer.step()\n"
+    "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
+)
+
 TIP = Tip(
     id="one-cycle",
     title="Use a one-cycle learning rate",
@@ -54,9 +58,7 @@ TIP = Tip(
         "# momentum (AdamW's first beta) becomes 0.85 to 0.95: yours is another, as 0.5 in GANs? Take fixed_momentum\n"
         'moves = all("betas" in group or group.get("momentum") for group in optimizer.param_groups)\n'
         "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
-        "cycle_momentum=moves)\n"
-        "optimizer.step()\n"
-        "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
+        f"cycle_momentum=moves)\n{AFTER_A_BATCH}"
     ),
     ways={
         "cosine": (
@@ -65,18 +67,14 @@ TIP = Tip(
             "warm_up = max(1, steps // 20)  # to resume, build optimizer and scheduler first, then load both\n"
             "rising, falling = LinearLR(optimizer, 0.01, total_iters=warm_up), CosineAnnealingLR(optimizer, "
             "steps - warm_up)\n"
-            "scheduler = SequentialLR(optimizer, [rising, falling], [warm_up])\n"
-            "optimizer.step()\n"
-            "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
+            f"scheduler = SequentialLR(optimizer, [rising, falling], [warm_up])\n{AFTER_A_BATCH}"
         ),
         "fixed_momentum": (
             "from torch.optim.lr_scheduler import OneCycleLR\n"
             'highest = [3 * group["lr"] for group in optimizer.param_groups]  # 3x your rate: try up to 9\n'
             "# on a fresh optimizer; to resume, build both first, for as many epochs, then load both\n"
             "scheduler = OneCycleLR(optimizer, highest, epochs=epochs, steps_per_epoch=len(loader), "
-            "cycle_momentum=False)\n"
-            "optimizer.step()\n"
-            "scheduler.step()  # after each batch, also where gradients accumulate; in place of any other scheduler"
+            f"cycle_momentum=False)\n{AFTER_A_BATCH}"
         ),
     },
     when="the rate is constant so far, and the number of epochs fixed (no early stopping)",
