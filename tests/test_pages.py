@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from tests import browser as chromium
 from tests.browser import Window
-from tests.made_up import CLOSE, HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip
+from tests.made_up import HOSTILE, both, count, hostile, info, measured, on_a_gpu, realistic, run, tip
 from tests.test_html import check_by_axe
 from tipbench.machine.controls import HEAP, HEAP_BEFORE
 from tipbench.records.record import Record, Run
@@ -51,21 +51,6 @@ def markdown(shown: Run, *notices: Notice) -> str:
 # ---- the first page ----
 
 
-def test_what_to_do_comes_before_how_to_read_it_before_the_evidence(made: Run) -> None:
-    parts = (
-        *(
-            "# What to change in PyTorch code on ",
-            "tips tried, ",
-            "| grade | change | ",
-        ),
-        *("## How\n", "## Not possible here", "## How far to trust this", "in 3 controls", "interrupted"),
-        *("## How to read this", "## This machine, this run", "of 17 pairs"),
-        *("\n# Use the channels_last", "## Controls", "How to read a verdict"),
-    )
-    places = list(map(markdown(made).index, parts))
-    assert places == sorted(places)
-
-
 def row_of(*records: Record) -> list[str]:
     """The cells of the one row of the table."""
     (row,) = re.findall(r"^\| \*\*(?:sure|likely|depends|costs)\*\* \|.*", markdown(run(records)), re.MULTILINE)
@@ -81,7 +66,7 @@ def test_a_row_has_what_a_change_brings_in_each_kind_of_work_and_in_memory() -> 
     inference = measured(info("Three", scale="macro", task="inference"), {"optimized": 0.1})
     jobs = [training("One", 0.3, memory=both(720, 1000)), training("Two", 0.7), inference]
     assert row_of(*jobs) == ["**sure**", "Do so.", "**1.3x to 2.0x**", "**1.11x** (1.08-1.13)", "-10.0 %", ""]
-    assert row_of(training("One", -0.3))[1:3] == ["not: Do so.", "not here: 0.74x"]
+    assert row_of(training("One", -0.3))[1:3] == ["not: Do so.", "costs: 0.74x"]
     assert row_of(training("One", 0.3), training("Two", -0.3))[0] == "**depends**"
     lean = tip(claim=Claim.LEANER, when="memory is short, and nothing else")
     saved = row_of(training("One", -0.3, of=lean, memory=both(500, 1000)))
@@ -108,14 +93,8 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
     assert "- `tipbench run async-loading batch-size amp " in page
     assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16?\n" in page
-    several = [training("GPTTraining", effect, of=tip(name)) for name, effect in (("a", 0.1), ("b", 0.3), ("c", 0.2))]
-    alike = (
-        training("GPTTraining", 0.25, of=tip("d", one_of="x")),
-        training("GPTTraining", 0.15, of=tip("e", one_of="x")),
-    )
-    assert "\n  - GPT training: b 1.35x; d 1.28x or e 1.16x; c 1.22x\n" in markdown(run([*several, *alike]))
     for of_baseline, answer in (
-        (0.001, ["Which changes alter outputs, by how much of the largest? a 2.0 %"]),
+        (0.001, ["Which changes alter outputs, by how much of the largest at most? a 2.0 %"]),
         (0.019, []),
     ):
         equal = {"optimized": {"method": "lossy", "error": 0.02, "baseline_error": of_baseline}}
@@ -133,17 +112,6 @@ def test_values_of_one_setting_are_one_line_and_one_block_of_code() -> None:
     )
     assert "- From files with other values: 1: 1.11x; maybe better 8: 1.39x.\n" in page
     assert page.count("num_workers=") == 2  # on the first page, and on the tip's own
-
-
-def test_counts_add_up(made: Run) -> None:
-    text = markdown(made)
-    assert "of 17 pairs 13 measured, 1 skipped, 1 failed, 2 not reached." in text
-    comparisons = re.search(r"(\d+) comparisons [^:]*: (.*)\.", text)
-    assert comparisons is not None
-    assert int(comparisons[1]) == sum(int(part.split()[0]) for part in comparisons[2].split(", "))
-    empty = markdown(run(planned=("tip.Pair",)))
-    assert "of 1 pair 0 measured, 0 skipped, 0 failed, 1 not reached." in empty
-    assert "No tip was tried." in empty
 
 
 def test_a_page_has_no_markup_of_html_and_no_long_number(made: Run) -> None:
@@ -264,17 +232,6 @@ def test_all_results_are_in_one_table(made: Run) -> None:
     assert table[0].endswith("| same | +110 ms, pays after 161 steps |")
 
 
-def test_what_all_variants_have_in_common_is_said_once() -> None:
-    names = ["n=1", "n=2"]
-    counts_of = {name: {"what": "workers", "baseline": 0, "optimized": index} for index, name in enumerate(names, 1)}
-    more: dict[str, Any] = {"equal": dict.fromkeys(names, CLOSE), "mechanism": counts_of}
-    both_pairs = [measured(info(pair, names), {"n=1": 0.3, "n=2": 0.4}, **more) for pair in ("One", "Two")]
-    shown = markdown(run(both_pairs))
-    assert shown.count("results differ by at most") == 1
-    assert "- Equal work, One, Two: results differ" in shown
-    assert "- Mechanism, One, Two: workers: 0 -> 1 (n=1); 0 -> 2 (n=2)." in shown
-
-
 ORDINARY = measured(info(), {"optimized": 0.3})
 
 
@@ -353,13 +310,6 @@ def test_a_command_to_repeat_runs_nothing_but_tipbench() -> None:
     page = markdown(run([measured(info("x; touch ran"), {"optimized": 0.3})]))
     (command,) = re.findall(r"Repeat: `([^`]+)`", page)
     assert shlex.split(command) == ["tipbench", "run", name]
-
-
-def test_a_title_is_one_short_line_of_harmless_text(made: Run) -> None:
-    named = replace(made, machine={**made.machine, "cpu": "a\n\x1b[31m\u202e" + "b" * 100_000})
-    (title,) = re.findall(r"<title>(.*?)</title>", render(named, [], "html").decode(), re.DOTALL)
-    assert len(title) < 1000
-    assert title.isprintable()
 
 
 # ---- files ----

@@ -114,7 +114,7 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
     if answer is None:
         return {"words": "not in this run", "brings": "", "is_alike": True}
     cell = memory_cell([answer]) if answer.claim == Claim.LEANER else table_cell(answer)
-    brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("not here: ")
+    brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("costs: ")
     if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
         first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.mean), None)
         brings = re.split(r" \(|; |(?<=target), ", first.brought.removeprefix(UNDECIDED))[0] if first else ""

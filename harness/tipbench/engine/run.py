@@ -57,8 +57,8 @@ MOST_AT_ONCE = 16
 CARD_CHECK_BYTES = 12 << 30
 """The same on the host for a pair at the size of a GPU."""
 
-MOST_ON_CARD = 4
-"""As `MOST_AT_ONCE`, on a GPU."""
+MOST_ON_CARD = 8
+"""As `MOST_AT_ONCE`, on a GPU. With four, 4 of 16 cores were busy (harness/decisions.md, "Eight minutes of a card")."""
 
 SHARE_PREPARED = 0.5
 """Of the memory that is available: what launches that stand prepared may take."""

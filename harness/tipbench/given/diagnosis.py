@@ -14,22 +14,21 @@ WORTH_TRYING, MUCH, LITTLE, BUSY = 0.03, 0.3, 0.1, 0.7
 machine can, below which neither arithmetic nor memory limits a step; and of a step, for which a card must work not to
 wait for the processor."""
 
+FAULT_S, MAPPED = 0.5e-6, 0.1
+"""Least seconds that the kernel takes to map in a page (in virtual machines 2 µs were measured), and the share of a
+step from which on that is much."""
+
 DISTURBED, NOT_DIAGNOSED = "disturbed", "not known"
 DATA, OPTIMIZING, PROCESSOR = "waits for data", "the optimizer", "waits for the processor"
 SMALL_OPERATIONS, ARITHMETIC, TRAFFIC = "many small operations", "arithmetic", "memory traffic"
+MAPPING = "maps memory anew"
 
 ACTS_ON = {
-    PROCESSOR: ("compile-modes", "cuda-graphs", "fused-optimizer", "no-grad", "regional-compile"),
-    SMALL_OPERATIONS: (
-        "compile-modes",
-        "fused-optimizer",
-        "no-debug-apis",
-        "no-grad",
-        "openmp-threads",
-        "regional-compile",
-    ),
-    ARITHMETIC: ("amp", "channels-last", "compile-modes", "dynamic-int8", "openmp-threads", "tensor-cores"),
-    TRAFFIC: ("allocator", "amp", "channels-last", "checkpointing", "compile-modes", "fused-optimizer", "huge-pages"),
+    PROCESSOR: "compile-modes cuda-graphs fused-optimizer no-grad regional-compile",
+    SMALL_OPERATIONS: "compile-modes fused-optimizer no-debug-apis no-grad openmp-threads regional-compile",
+    ARITHMETIC: "amp channels-last compile-modes dynamic-int8 half-precision openmp-threads tensor-cores",
+    MAPPING: "allocator",
+    TRAFFIC: "allocator amp channels-last checkpointing compile-modes fused-optimizer half-precision",
 }
 """By word, the tips that can act on it; on loading and on the optimizer those whose ways name that phase."""
 
@@ -57,7 +56,7 @@ class Diagnosis:
     def acts(self, tip: str, phase: str) -> bool:
         """Whether a way to follow a tip can act on it. phase: as `Way` has it."""
         of_phase = {DATA: LOADING, OPTIMIZING: OPTIMIZER}.get(self.word)
-        return phase == of_phase if of_phase else tip in ACTS_ON.get(self.word, ())
+        return phase == of_phase if of_phase else tip in ACTS_ON.get(self.word, "").split()
 
 
 def diagnose(survey: Survey) -> Diagnosis:
@@ -82,6 +81,8 @@ def diagnose(survey: Survey) -> Diagnosis:
         f"a step multiplies at {percent(reached)} of the rate of a matrix product here, and its operations read and "
         f"write at {percent(moved)} of the rate of a copy"
     )
+    if FAULT_S * survey.faults > max(reached, moved) * survey.step_s:
+        return Diagnosis(MAPPING, evidence=f"a step maps {survey.faults:,} pages of memory that it had given back")
     if max(reached, moved) < LITTLE:
         count = card.get("operations", 0.0)
         each = f": {count:,.0f} operations of {seconds(computing_s / count)}" if count else ""

@@ -79,7 +79,7 @@ class LightningJob(GivenJob):
         {
             "amp": 'Trainer(precision="bf16-mixed")',
             "cudnn-benchmark": "Trainer(benchmark=True)",
-            "no-debug-apis": "Trainer(detect_anomaly=False)",
+            "no-debug-apis": "Trainer(detect_anomaly=False)  # and take `detect_anomaly()` out of training_step",
         }
     )
 

@@ -42,12 +42,13 @@ def the_tip(name: str, kind: str = "training") -> Tip:
     kind: of the job. It decides how the tip's mechanism is counted: in a "step", which may take long, at once; for a
     "command", whose process settings are the worker's, without running it; in any other job after SETTLED steps.
     """
-    file = _file_of(name.partition(WAY_SEPARATOR)[0])
-    mechanism: Mechanism = the_way(name).mechanism or file.TIP.mechanism
+    file, way = _file_of(name.partition(WAY_SEPARATOR)[0]), the_way(name)
+    mechanism: Mechanism = way.mechanism or file.TIP.mechanism
     counts: dict[str, Counting] = {"step": mechanism.count, "command": partial(_without_step, mechanism.count)}
     count = counts.get(kind, partial(_settled, mechanism.count))
     mechanism = replace(mechanism, count=count)
-    return replace(file.TIP, claim=Claim.FASTER, mechanism=mechanism, evidence="")  # type: ignore[no-any-return]
+    tip: Tip = replace(file.TIP, claim=Claim.FASTER, mechanism=mechanism, evidence="")
+    return tip if way.when is None else replace(tip, when=way.when)
 
 
 def _settled(count: Counting, step: Step) -> Any:

@@ -36,7 +36,7 @@ from tipbench.machine.activity import Usage
 from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
-from tipbench.records.record import PHASES
+from tipbench.records.record import LOADING, PHASES
 from tipbench.suite.files import set_guides_aside
 from tipbench.tip.counts import operations
 from tipbench.tip.job import Job
@@ -166,7 +166,9 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     cold_s = first_s if getattr(third, "data", None) is data else fresh_s
     basis = replace(basis, unlike=_unlike(cold_s, again_s, KEEPS) if cold_s > again_s else [])
     del third
-    card = _card(lambda: _profile(job)) if perf_counter() < until else {}
+    card = dict[str, float]()
+    with suppress(Exception):  # hooks of the model, or counting, may not work with a person's code
+        card = _profile(job) if perf_counter() < until else card
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
@@ -355,18 +357,23 @@ def _profile(job: Job) -> dict[str, float]:
     """The job's profile, with what the machine reaches at most."""
     busy = {"busy": card_busy(job.step)} if job.device.type == "cuda" else {}
     more = {"operations": operations(job.step), **rates(job.model, job.device), **busy}
-    return job_card(job, job.step) | more
+    return _with_starts(job, job_card(job, job.step)) | more
+
+
+def _with_starts(job: Job, card: dict[str, float]) -> dict[str, float]:
+    """The profile with what it takes to start workers anew for each of short epochs, as a part of loading."""
+    batches, step_s = 0 if workers_started_anew(job) else len(job.loader()), _seconds(card)
+    if not 0 < batches * step_s < IN_A_ROW_S:
+        return card
+    began = perf_counter()
+    for _ in range(batches):  # the start of one epoch is among them, wherever they begin
+        job.step()
+    started_s = (perf_counter() - began) / batches - step_s
+    return card | {LOADING: card.get(LOADING, 0.0) + max(0.0, started_s)}
 
 
 def _in_a_row(job: Job | GivenStep, until: float) -> dict[str, Any]:
     return run_many_steps(job.step, min(until, perf_counter() + IN_A_ROW_S))
-
-
-def _card(read: Callable[[], dict[str, float]]) -> dict[str, float]:
-    try:
-        return read()
-    except Exception:  # hooks of the model, or counting, may not work with a person's code
-        return {}
 
 
 def _seconds(card: Mapping[str, float]) -> float:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from tipbench.given.command import GivenCommand
-from tipbench.given.diagnosis import MUCH, WORTH_TRYING, diagnose
+from tipbench.given.diagnosis import FAULT_S, MAPPED, MUCH, WORTH_TRYING, diagnose
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import WAY_SEPARATOR
@@ -22,9 +22,6 @@ from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_fil
 from tipbench.tip.job import Job, as_it_is
 from tipbench.tip.pair import CONTROL, TOGETHER, code_to_try
 from tipbench.tip.wording import plural, seconds
-
-FAULT_S, MAPPED = 0.5e-6, 0.1
-"""Seconds that the kernel may take to map in a page, and the share of a step from which on that is much."""
 
 
 def add_ways(

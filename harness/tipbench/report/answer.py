@@ -210,7 +210,8 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
     elif kind == DO_NOT and (left := [way.name for way in ways if way.is_way and way.kind == UNCLEAR]):
         kind, remarks = UNCLEAR, [*remarks, f"undecided: {', '.join(left)}"]
     elif kind == USE and (slow := _slower_alone(alone, first)):
-        kind, when = USE_IF, f"your job is like {' and '.join(gain.row.pair for gain in lead.gains)}: alone, {slow}"
+        like = " and ".join(job_words(gain.row.pair) for gain in lead.gains)
+        kind, when = USE_IF, f"your job is like {like}: alone, {slow}"
     answer = Answer(
         tip=first.tip,
         title=first.about.title,
@@ -241,7 +242,7 @@ def _in_workload(workload: str, jobs: Sequence[Effect], alone: Sequence[Effect],
 def _slower_alone(alone: Sequence[Effect], job: Result) -> str:
     """Names of operations that are slower with the tip on the job's device, as the guide words it."""
     slower = [
-        f"{effect.row.pair} is slower ({effect.ratio:.2f}x)"
+        f"{job_words(effect.row.pair)} is slower ({effect.ratio:.2f}x)"
         for effect in alone
         if effect.row.is_headline and effect.row.device == job.device and not effect.row.trainings
         if effect.state.word == "loss" and effect.mean is not None and claim_of(job) == Claim.FASTER

@@ -32,14 +32,8 @@ from tipbench.tip.wording import change, job_words, seconds
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
 
-_HEAP_WAY = "glibc-keeping"
-"""The way that sets on one side what most rows have on both."""
-
-_TABLE_ROWS = 15
-"""Rows of the table."""
-
-SHOWN = 4
-"""Changes of the table whose code the page shows; the pages of all others have theirs."""
+_TABLE_ROWS, SHOWN = 15, 4
+"""Rows of the table, and of these the changes whose code the page shows; the pages of all others have theirs."""
 
 LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 40, 150
 """Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
@@ -49,7 +43,6 @@ DEPRECATED, OF_THE_PROCESS, AS_WORDED = " (deprecated)", " (p)", "as the guide w
 
 GRADES = SURE, LIKELY, VARIES, COSTS = "sure", "likely", "depends", "costs"
 """What the table says of a change, in its order: at 99.5 %, at 95 %, it pays in some jobs alone, it costs."""
-
 
 Group = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """By words, (id, address) of the tips that they are said of."""
@@ -113,15 +106,15 @@ class Front:
         columns: heads of the columns of `Row.cells`.
         rows: of the table.
         changes: the first of the table.
-        further: rows that the table has no room for.
-        conditions: those of the rows whose code the page does not show, where they were cut.
+        further: rows that the table has no room for, of the page of the whole run.
+        more: by where these pay, their tips.
+        conditions: those of the table's rows whose code the page does not show, where they were cut.
         questions: what people ask, answered in a line.
         little: by what is said of them, tips.
         open, recipes: tips in a line each.
         avoid: ways that cost.
         together: what tips bring together, a line each.
         impossible: by why they cannot be tried here, tips.
-        heap: what glibc's own setting that most rows have on both sides brings; empty if not known.
     """
 
     summary: str
@@ -129,6 +122,7 @@ class Front:
     rows: tuple[Row, ...]
     changes: tuple[ChangeText, ...]
     further: tuple[Row, ...]
+    more: Group
     conditions: tuple[TipLine, ...]
     questions: tuple[TipLine, ...]
     little: Group
@@ -137,7 +131,6 @@ class Front:
     avoid: tuple[TipLine, ...]
     together: tuple[str, ...]
     impossible: Group
-    heap: str
 
 
 def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]) -> Front:
@@ -153,38 +146,33 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
     shown = [
         workload for workload in WORK_COLUMNS if any(a.workload == workload for _, answers in graded for a in answers)
     ]
+    columns = tuple(WORK_COLUMNS[workload] for workload in shown)
     rows = [_row(grade, answers, shown, address) for grade, answers in graded]
     little = [answer for answer in timed if answer.kind not in (USE, USE_IF, DEPENDS, DO_NOT, UNCLEAR, IMPOSSIBLE)]
     return Front(
         summary=_summary(made, rows),
-        columns=tuple(WORK_COLUMNS[workload] for workload in shown),
+        columns=columns,
         rows=tuple(rows[:_TABLE_ROWS]),
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
+        more=_grouped((_where(row, columns), row.tip, row.address) for row in rows[_TABLE_ROWS:] if row.grade != COSTS),
         conditions=tuple(
             _tip_line(row.tip, row.address, row.whole, row.remarks)
-            for row in rows[SHOWN:]
+            for row in rows[SHOWN:_TABLE_ROWS]
             if row.whole != row.only_if or row.remarks
         ),
         questions=tuple(questions(made, address)),
         little=_grouped((_little(a), f"{a.tip} ({_of_jobs(a)})", address(a.tip)) for a in little),
         open=tuple(_open(a, address(a.tip)) for a in made if a.kind == UNCLEAR),
-        recipes=tuple(_tip_line(a.title, address(a.tip), a.answer, list(_gains(a.gains))) for a in recipes),
+        recipes=tuple(
+            _tip_line(a.title, address(a.tip), a.answer, [*_gains(a.gains), *_price(a, "price")]) for a in recipes
+        ),
         avoid=tuple(line for answer in timed for line in _to_avoid(answer, address(answer.tip))),
         together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
             (why_impossible(answer.gain), answer.tip, address(answer.tip))
             for answer in made
             if answer.kind == IMPOSSIBLE
-        ),
-        heap=next(
-            (
-                next(_gains(way.gains))
-                for answer in made
-                for way in answer.ways
-                if way.name == _HEAP_WAY and way.kind in ACTS
-            ),
-            "",
         ),
     )
 
@@ -221,6 +209,12 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
 
+def _where(row: Row, columns: Sequence[str]) -> str:
+    """The first kind of work in which a change brings what the table says."""
+    cells = zip(columns, row.cells, strict=True)
+    return next((name for name, cell in cells if cell.strong or cell.rest not in ("", "open")), "memory")
+
+
 def table_cell(answer: Answer) -> TableCell:
     """What the answer says in a cell of at most some 25 characters."""
     gains = [gain for gain in answer.gains if gain.mean is not None]
@@ -244,7 +238,7 @@ def table_cell(answer: Answer) -> TableCell:
     in_brackets.append(f"{len(gains)} of {len(rows)}" if len(gains) < len(rows) else "")
     brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""
     if answer.kind == DO_NOT:
-        return TableCell(rest=f"not here: {number}")
+        return TableCell(rest=f"costs: {number}")
     return TableCell(number, brackets) if is_sure_of(answer) else TableCell(rest=f"{number} {brackets}".strip())
 
 
@@ -317,8 +311,7 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     yield from (f"With {named}: {line}" if has_other_code else line for line in lines)
     if answer.against:
         yield f"Against{'' if baselines_are_alike else where}: {answer.against}."
-    if answer.price and not answer.price.startswith((NOT_MEASURED, NONE_MEASURED)):
-        yield f"Price{where}: {answer.price}."
+    yield from (f"{price}." for price in _price(answer, f"Price{where}"))
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
@@ -327,6 +320,12 @@ def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, h
     others = [f"or {way.name or AS_WORDED}: {'; '.join(_gains(way.gains))}" for way in answer.others]
     lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {way.cost}" for way in answer.harmful)])
     yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
+
+
+def _price(answer: Answer, head: str) -> list[str]:
+    """What a change costs, if that was measured."""
+    is_measured = answer.price and not answer.price.startswith((NOT_MEASURED, NONE_MEASURED))
+    return [f"{head}: {answer.price}"] if is_measured else []
 
 
 def _joined(parts: Sequence[str], most: int = LONG_LINE) -> list[str]:

@@ -12,7 +12,7 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from operator import attrgetter
 from pathlib import PurePath
@@ -76,16 +76,17 @@ def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: 
     made = answers(rows)
     jobs, curves = whole_jobs.drawing(whole_jobs.bars(made)), sweeps.drawings(rows)
 
-    def address(name: str) -> str:
-        return "" if folder is None else f"{folder}{name}.md"
+    def address(name: str, begin: str | None = folder) -> str:
+        return "" if folder is None else f"{begin}{name}.md"
 
     of_run = _run(run)
     title = plain(f"What to change in PyTorch code on {machine_words(run.machine)}")
+    page = front(made, combined_gains(rows), lambda tip: address(names[tip]))
     first = markdown.render(
         "run.md.j2",
         title=title,
         run=of_run,
-        front=front(made, combined_gains(rows), lambda tip: address(names[tip])),
+        front=page,
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         folder=folder,
@@ -107,12 +108,19 @@ def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: 
     below[WHOLE_RUN] = markdown.render(
         "whole_run.md.j2",
         **shared,
+        columns=page.columns,
+        further=[
+            replace(
+                row, only_if="; ".join(filter(None, (row.whole, *row.remarks))), address=address(names[row.tip], "")
+            )
+            for row in page.further
+        ],
         comparisons=len(rows),
         verdicts=[f"{verdicts[verdict]} {verdict}" for verdict in _VERDICTS if verdicts[verdict]],
         controls=[_cells(control) for control in controls],
         jobs=job_profiles(rows),
         results=[
-            {**_cells(row), "tip": tip, "address": "" if folder is None else f"{names[tip]}.md"}
+            {**_cells(row), "tip": tip, "address": address(names[tip], "")}
             for tip, rows in tips.items()
             for row in rows
         ],

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.report.trained import price_in_score, training_effect
 from tipbench.tip.pair import DEFAULT_NOW, Claim
-from tipbench.tip.wording import change, plural, ratio, seconds
+from tipbench.tip.wording import change, job_words, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
 
 SOON = 100
@@ -29,7 +29,7 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     """jobs: the results of one way in its whole jobs. trainings: results whose whole trainings are of the same tip."""
     parts = [*_time(jobs), *_memory(jobs), *_once(jobs)]
     parts += dict.fromkeys(
-        f"{words}{'' if result in jobs else f' in {result.pair}'}"
+        f"{words}{'' if result in jobs else f' in {job_words(result.pair)}'}"
         for result in trainings
         if (counted := training_effect(result)) and (words := price_in_score(counted))
     )
@@ -51,10 +51,10 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     """Of a tip that promises something else than a faster step: how much slower a step is, or may be."""
     if jobs[0].about.claim in (Claim.FASTER, Claim.SOONER_AT_TARGET):
         return []
-    slower = [(job.pair, job.speedup) for job in jobs if job.verdict == "slower" and job.speedup]
+    slower = [(job_words(job.pair), job.speedup) for job in jobs if job.verdict == "slower" and job.speedup]
     if slower:
         times = [f"{1 / speedup:.2f}x the time{f' in {pair}' if len(jobs) > 1 else ''}" for pair, speedup in slower]
-        undecided = [job.pair for job in jobs if job.verdict == "inconclusive"]
+        undecided = [job_words(job.pair) for job in jobs if job.verdict == "inconclusive"]
         return [", ".join([*times, *([f"undecided in {', '.join(undecided)}"] if undecided else [])])]
     timed = [(job.low, job.speedup, job.high) for job in jobs if job.low and job.speedup and job.high]
     if not timed:

@@ -21,7 +21,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.price import COMPILED_MODEL, are_tensors_all
+from tipbench.report.price import are_tensors_all
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
 
@@ -64,7 +64,7 @@ class TipLine:
 
 
 MOST = 3
-"""Tips that bring something in one job: fewer are not worth a line of it, and no more are named in it."""
+"""Jobs that are named in an answer; of more, the kind of work is."""
 
 LEANER = 0.1
 """Share of live tensors that a change must save to be named among those that save memory and are about time."""
@@ -80,16 +80,15 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
-            yield _line(question, address(answers[0].tip), list(map(_brief, answers)))
+            parts = [f"{answer.tip}: " * (len(tips) > 1) + _brief(answer) for answer in answers]
+            yield _line(question, address(answers[0].tip), parts)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
         else:
             vain.append(f"{question} {why_impossible(impossible[tips[0]])}")
-    if most := tuple(_most(made))[:2]:
-        yield TipLine("What brings most in a kind of job, each alone? (sizes and baselines differ)", "", "", most)
     altering = {answer.tip: off for answer in made if answer.kind in (*ACTS, DO_NOT) and (off := _off(answer))}
     if altering:
-        question = "Which changes alter outputs, by how much of the largest?"
+        question = "Which changes alter outputs, by how much of the largest at most?"
         yield _line(question, "", [f"{tip} {off}" for tip, off in altering.items()])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
@@ -111,24 +110,6 @@ def why_impossible(reasons: str) -> str:
     return re.split(r"; | \(remedy", reasons)[0]
 
 
-def _most(made: Sequence[Answer]) -> Iterator[str]:
-    """A line a job in which several tips pay; "or" between those of which one alone can be followed."""
-    jobs: dict[str, dict[str, list[tuple[float, str]]]] = {}
-    for answer in made:
-        if answer.kind in (USE, USE_IF) and answer.claim == Claim.FASTER and answer.workload != SEVERAL:
-            for gain in answer.gains:
-                if gain.state.word == "gain":
-                    alike = jobs.setdefault(job_words(gain.row.pair), {}).setdefault(answer.one_of or answer.tip, [])
-                    is_compiled = answer.one_of == COMPILED_MODEL and not answer.against.startswith("eager mode")
-                    over = f" (over {answer.against})" if is_compiled and answer.against else ""
-                    alike.append((gain.ratio, f"{answer.tip}{over}"))
-    for job, groups in jobs.items():
-        best = sorted((sorted(alike, reverse=True) for alike in groups.values()), reverse=True)
-        words = "; ".join(" or ".join(f"{tip} {ratio:.2f}x" for ratio, tip in alike[:2]) for alike in best[:MOST])
-        if len(best) >= MOST:
-            yield f"{job}: {words}"
-
-
 def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
     """In one line, or, where that would be too long, a line each."""
     words = "; ".join(parts)
@@ -142,14 +123,15 @@ def _brief(answer: Answer) -> str:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
         jobs = [job_words(gain.row.pair) for gain in answer.gains]
-        return f"{answer.answer} in {' and '.join(jobs) if 0 < len(jobs) < MOST else where}"
-    lead, first = answer.ways[0], answer.gains[0]  # which gains if any does
+        return f"{answer.answer} in {' and '.join(jobs) if 0 < len(jobs) <= MOST else where}"
+    lead = answer.ways[0]
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
     against = f", against {answer.against}" if answer.against else ""
     name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
     others = f" ({answer.alternatives})" if answer.alternatives else ""
-    brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}"
+    brings = [f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains[:MOST]]
+    brought = lead.cost if answer.kind == DO_NOT else ", ".join(brings)
     return f"{name}{brought}{others}{more}{against}"
 
 

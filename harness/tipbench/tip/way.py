@@ -37,7 +37,7 @@ class Way:
         applies: why the job has no use for it, or ""; called with None for a step that is no Job, unless apply
             changes one.
         do: what to write, if not the tip's `do`.
-        once: what following it takes once, if not the tip's `once`.
+        once, when: what following it takes once, and its condition, if not the tip's.
         name: of a further way, and of its variant, such as "tcmalloc"; the first has none.
         env, preload, prefix, own_process: of its process, as `ProcessSettings` has them.
         without: controls of the harness that neither side may run with, if the tip is about one of them.
@@ -58,6 +58,7 @@ class Way:
     applies: Callable[[Any], str] = any_job
     do: str = ""
     once: str = ""
+    when: str | None = None
     name: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     preload: tuple[str, ...] = ()
