@@ -18,7 +18,7 @@ SLOW = {
     "test_fake_cuda": "every pair for GPUs, on fake tensors",
     "test_compare_page": "a browser",
     "test_fork_server": "fresh processes that import torch",
-    "test_fuzz_store": "results files with every field replaced",
+    "test_fuzz_store": "results files that are damaged in many ways",
     "test_git_wiki": "a wiki",
     "test_hard_knocks": "runs that are killed again and again",
     "test_html": "a browser",

@@ -24,6 +24,8 @@ from tipbench.report.result import Result
 from tipbench.tip.pair import Claim
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
+from tipbench.verdict.rules import RULES
+from tipbench.verdict.verdict import Judgement, judge
 
 MIB = 1 << 20
 
@@ -94,6 +96,18 @@ def measured(
         for name in ("baseline", *effects)
     }
     return Record(about, "measured", steps=more.get("steps", 10), variants=variants, launches=made, wall_s=21.5)
+
+
+def recorded(effects: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
+    """A record with one launch an effect, in this order."""
+    made = tuple(launch({"optimized": effect}, seed, rounds=5) for seed, effect in enumerate(effects))
+    return replace(measured(info(pair, **about), {"optimized": 0.0}), launches=made)
+
+
+def only(record: Record) -> Judgement:
+    """What is found of its one variant, on two cores."""
+    (judged,) = judge(record, RULES, cores=2)
+    return judged
 
 
 def restored(data: Mapping[str, Any]) -> Record:
@@ -236,12 +250,8 @@ def realistic() -> Run:
         ),
         measured(info("ManyParameters", tip=grads), {"optimized": 0.0}, spread=0.001),
         temporaries,
-        Record(
-            info("Accumulation", tip=sync), "failed", hang, wall_s=301.2,
-        ),
-        Record(
-            info("TinyKernels", tip=graphs, device="cuda"), "skipped", NO_GPU,
-        ),
+        Record(info("Accumulation", tip=sync), "failed", hang, wall_s=301.2),
+        Record(info("TinyKernels", tip=graphs, device="cuda"), "skipped", NO_GPU),
     ]  # fmt: skip
     planned = (*(record.name for record in records), "no-grad.Chain", "no-grad.ResNetInference")
     return run(records, planned=planned)

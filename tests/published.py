@@ -60,9 +60,7 @@ def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:
             of("no-sync", "LargeLinear"), "failed",
             Reason("step-raised", {}, "optimized, step 2: RuntimeError: it broke (line 60)", "fix no_sync.py, line 40"),
         ),
-        Record(
-            of("cuda-graphs", "TinyKernels"), "skipped", NO_GPU,
-        ),
+        Record(of("cuda-graphs", "TinyKernels"), "skipped", NO_GPU),
     ]  # fmt: skip
     skipped = VariantRecord("skipped", Reason("needs.native", {"library": "libtcmalloc"}))
     records[3] = dataclasses.replace(records[3], variants={**records[3].variants, "tcmalloc": skipped})

@@ -118,14 +118,8 @@ def cluster(folder: Path, template: str = FOUR, timeout_s: int = 10) -> Iterator
     made = Cluster(folder, {**os.environ, "SLURM_CONF": str(conf), "PATH": PATH})
     try:
         files = (f"--{what}-file={folder / 'run' / f'munged.{what}'}" for what in ("pid", "log", "seed"))
-        made.start(
-            "munged",
-            "--foreground",
-            "--force",
-            f"--key-file={key}",
-            f"--socket={folder / 'run' / 'munge.sock'}",
-            *files,
-        )
+        options = [f"--key-file={key}", f"--socket={folder / 'run' / 'munge.sock'}", *files]
+        made.start("munged", "--foreground", "--force", *options)
         made.controller = made.start("slurmctld", "-D", "-f", str(conf))
         names = [line.split()[0].partition("=")[2] for line in text.splitlines() if line.startswith("NodeName=")]
         if template == FOUR:

@@ -124,9 +124,7 @@ def test_the_tips_that_pay_are_measured_together(on: Callable[..., Any]) -> None
     assert [one["answer"] for one in advice["tips"] if one["tip"] in "ab"] == ["use it", "use it"]
 
 
-def test_one_lock_is_held_from_the_survey_to_the_last_part(
-    on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_lock_is_held_from_survey_to_last_part(on: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> None:
         with pytest.raises(Busy), only_run():
             raise AssertionError("another run could begin")
@@ -200,9 +198,7 @@ def test_where_too_few_launches_say_what_pays_that_is_said(on: Callable[..., Any
     assert advice["conclusion"] == "Nothing worth changing was found yet: 1 of 3 tips needs more launches"
 
 
-def test_a_short_time_leaves_out_no_member_and_more_time_goes_on_with_what_was_measured(
-    on: Callable[..., Any],
-) -> None:
+def test_a_short_time_leaves_out_no_member_and_more_goes_on_with_what_was_measured(on: Callable[..., Any]) -> None:
     """More time once led to another combination, and to its members beside the figures of this one."""
     machine = Machine(summed(a=0.3, b=0.06), short=["alone"])
     advise = on(machine)

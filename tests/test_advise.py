@@ -124,10 +124,7 @@ def test_a_bare_step_can_follow_what_is_set_for_the_process(tmp_path: Path) -> N
     assert why["no-debug-apis"] == "anomaly mode is off"
 
 
-@pytest.mark.parametrize(
-    ("fault", "tip"),
-    [("anomaly_mode", "no-debug-apis"), ("one_thread", "openmp-threads")],
-)
+@pytest.mark.parametrize(("fault", "tip"), [("anomaly_mode", "no-debug-apis"), ("one_thread", "openmp-threads")])
 def test_what_mends_a_fault_comes_first(fault: str, tip: str) -> None:
     ways = survey_of(f"faults.py:{fault}").ways
     assert next(way.first for way in ways if way.name == tip) == 2
@@ -181,10 +178,7 @@ def test_a_target_that_is_none_is_refused_at_once(target: str, message: str) -> 
 
 @pytest.mark.parametrize(
     ("file", "parameters", "tip"),
-    [
-        ("segmentation.py", 3_200_000, "channels-last"),
-        ("encoder.py", 2_600_000, "async-loading"),
-    ],
+    [("segmentation.py", 3_200_000, "channels-last"), ("encoder.py", 2_600_000, "async-loading")],
 )
 def test_jobs_as_people_write_them_are_measured(tmp_path: Path, file: str, parameters: int, tip: str) -> None:
     survey = survey_of(f"{file}:job")

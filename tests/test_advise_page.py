@@ -151,10 +151,7 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
         baseline_memory={"tree": 130, "steady_peak": 95},
         variant_memory={"tree": 100, "steady_peak": 100},
     )
-    each = {
-        f"{SIDE_WITHOUT}a": speedup(1.3, once=(60.0, 59.0)),
-        f"{SIDE_WITHOUT}b": speedup(1.15, once=(60.0, 2.0)),
-    }
+    each = {f"{SIDE_WITHOUT}a": speedup(1.3, once=(60.0, 59.0)), f"{SIDE_WITHOUT}b": speedup(1.15, once=(60.0, 2.0))}
     outcome = replace(together(1.5, a=1.3, b=1.15), survey=COMPILED, sides={"optimized": whole, **each})
     assert lines(outcome)[3:6] == [
         "  do a: 1.30x [1.27, 1.33] on top of the others",
@@ -271,9 +268,3 @@ def test_a_busy_machine_is_no_ground_for_advice() -> None:
     assert pays(wanted)
     assert lines(wanted)[2] == f"1.50x [1.47, 1.53] with 1 change, measured while {beside}"
     assert lines(replace(outcome, others=BUSY[:2])) == lines(together(1.5, a=1.5)), "one of two is no majority"
-
-
-def test_how_far_the_batches_were_compared_is_said() -> None:
-    survey = replace(SURVEY, ways=[way("a", proof="with workers the first 40 batches are the same"), way("b")])
-    page = markdown(replace(together(1.5, a=1.5), survey=survey))
-    assert "a: with workers the first 40 batches are the same." in page

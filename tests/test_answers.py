@@ -145,9 +145,7 @@ def two_ways(**effects: float) -> Record:
         (LOSS, NOTHING, "don't", "", 0),
     ],
 )
-def test_an_answer_names_the_way_with_what_to_write_for_it(
-    optimized: float, other: float, shown: str, do: str, others: int
-) -> None:
+def test_an_answer_names_the_way_and_its_code(optimized: float, other: float, shown: str, do: str, others: int) -> None:
     row = answer(two_ways(optimized=optimized, other=other))
     assert (row.answer, row.do, len(row.others)) == (shown, do, others)
     assert ("or Pair" in row.gain) is bool(others)
@@ -277,9 +275,7 @@ def test_a_claim_of_fewer_steps_is_judged_by_whole_trainings(steps: Sequence[int
         (0.7, (2000, 1990, 2010, 1998, 2000, 2004), "don't"),
     ],
 )
-def test_less_time_to_a_target_is_the_time_of_a_step_and_their_number(
-    step: float, steps: Sequence[int], kind: str
-) -> None:
+def test_less_time_to_a_target_is_that_of_a_step_and_their_number(step: float, steps: Sequence[int], kind: str) -> None:
     row = with_trainings(Claim.SOONER_AT_TARGET, step, steps)
     assert row.kind == kind
     assert "to the target (600 -> " in row.gain
@@ -453,13 +449,10 @@ def test_one_liners_have_one_line_a_tip_in_the_order_of_the_answers_and_leave_co
     assert one_liners(run()) == []
 
 
-def test_what_jobs_are_measured_against_says_nothing_of_operations() -> None:
+def test_what_jobs_are_measured_against_is_named_and_says_nothing_of_operations() -> None:
     about = tip(against="two processes")
     assert answer(job("Job", GAIN, tip=about)).against == "two processes"
     assert answer(measured(info("Alone", tip=about), {"optimized": GAIN})).against == ""
-
-
-def test_jobs_that_are_measured_against_different_things_are_named() -> None:
     row = answer(job("A", GAIN, tip=tip(against="float32")), job("B", GAIN, tip=tip()))
     assert row.against == "float32 (A); the job as it is (B)"
 

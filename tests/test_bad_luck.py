@@ -164,16 +164,13 @@ def line_named(outcome: Outcome, text: str) -> str:
 # ---- what must not suffer from it ----
 
 
-def test_the_good_pair_is_measured_and_nothing_is_left_out(outcome: Outcome) -> None:
+def test_the_good_pair_is_measured_and_nothing_is_left_out_or_behind(outcome: Outcome) -> None:
     assert outcome.records.keys() == {*FAILURES, "good.Adding"} == {info.name for info in outcome.found.pairs}
     assert len(outcome.found.broken) == 4
     record = outcome.records["good.Adding"]
     assert record.outcome == "measured"
     assert len(record.launches) == 2
     assert record.variants["optimized"].mechanism["engaged"]
-
-
-def test_no_process_and_no_folder_survives(outcome: Outcome) -> None:
     assert outcome.survivors == []
     assert len(outcome.children) == 1, "the hanging step was to start one"
     assert living(outcome.scratch) == []

@@ -48,10 +48,7 @@ def test_workers_are_not_tried_where_they_would_change_the_data() -> None:
             "a step on the last batch of an epoch, of 1 item, raised ValueError: Expected more than 1 value",
         ),
         ("batches_that_end", "no batch is left after 40: give a loader that a loop can start anew"),
-        (
-            "once_a_process",
-            "the second time: it is built several times in a process, so what can be done only once",
-        ),
+        ("once_a_process", "the second time: it is built several times in a process, so what can be done only once"),
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_sentence_with_what_to_give(job: str, said: str) -> None:
@@ -73,15 +70,13 @@ def test_forms_that_others_stumbled_over_are_surveyed(job: str) -> None:
     assert survey(f"{CASES}/unusual.py:{job}").is_compared
 
 
-def test_a_language_models_cache_is_left_out_of_what_is_compared_and_named() -> None:
+def test_what_cannot_be_compared_of_results_is_left_out_and_named_or_all_is() -> None:
+    """A language model's cache, and results that vary in number."""
+    assert not survey(f"{CASES}/points_vary.py:job").is_compared
     found = survey(f"{CASES}/cached_decoder.py:job")
     assert found.is_compared
     assert found.not_compared == ["output[past_key_values] (DynamicCache)"]
     assert found.by_name["no-grad"].first
-
-
-def test_results_that_vary_in_number_are_not_compared() -> None:
-    assert not survey(f"{CASES}/points_vary.py:job").is_compared
 
 
 def test_anomaly_mode_that_a_step_turns_on_is_seen() -> None:

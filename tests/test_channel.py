@@ -34,9 +34,7 @@ def test_messages_arrive_as_they_were_sent_and_in_their_order(ends: tuple[Channe
         channel.receive(5.0, readable)
 
 
-def test_silence_ends_with_the_deadline_and_so_does_a_message_without_an_end(
-    ends: tuple[Channel, socket.socket],
-) -> None:
+def test_silence_ends_with_the_deadline_as_does_a_message_without_end(ends: tuple[Channel, socket.socket]) -> None:
     channel, theirs = ends
     with pytest.raises(TimeoutError):
         channel.receive(0.05, readable)
@@ -64,8 +62,6 @@ def test_what_nobody_reads_ends_with_the_deadline(ends: tuple[Channel, socket.so
         ("x" * ANSWER_LIMIT, "takes 1024 KiB"),
     ],
 )
-def test_an_answer_that_cannot_be_sent_says_what_it_is(
-    ends: tuple[Channel, socket.socket], answer: Any, what: str
-) -> None:
+def test_an_unsendable_answer_says_what_it_is(ends: tuple[Channel, socket.socket], answer: Any, what: str) -> None:
     with pytest.raises(Unsendable, match=what):
         ends[0].send({"answer": answer}, limit=ANSWER_LIMIT)

@@ -15,14 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.made_up import files
 from tipbench.worker import clock
-from tipbench.worker.clock import (
-    EMPTYING_BYTES,
-    Card,
-    emptying_l2,
-    seconds_to_finish,
-    time_block,
-    warm_up,
-)
+from tipbench.worker.clock import EMPTYING_BYTES, Card, emptying_l2, seconds_to_finish, time_block, warm_up
 from tipbench.worker.disturbance import Disturbance
 
 CPU = torch.device("cpu")
@@ -117,36 +110,26 @@ def test_a_driver_that_does_not_know_the_card_reports_nothing(
 # ---- a block ----
 
 
-def test_a_block_is_one_untimed_step_then_begin_then_the_timed_steps() -> None:
-    happened: list[str] = []
-    block = time_block(lambda: happened.append("step"), 3, CPU, lambda: happened.append("begin"))
-    assert happened == ["step", "begin", "step", "step", "step"]
-    assert block.keys() == {"seconds", "steal_ticks", "throttled_us", "pressure_us", "switches"}
-
-
-def test_a_block_after_one_of_its_kind_has_no_untimed_step() -> None:
+def test_a_block_is_an_untimed_step_but_after_one_of_its_kind_then_begin_then_the_timed_steps() -> None:
     happened: list[str] = []
     step, begin, before = (partial(happened.append, name) for name in ("step", "begin", "before"))
+    block = time_block(step, 3, CPU, begin)
+    assert happened == ["step", "begin", "step", "step", "step"]
+    assert block.keys() == {"seconds", "steal_ticks", "throttled_us", "pressure_us", "switches"}
+    happened.clear()
     time_block(step, 2, CPU, begin, before, again=True)
     assert happened == ["begin", "before", "step", "before", "step"]
 
 
-def test_only_the_steps_after_begin_are_timed(ticking: Ticking) -> None:
+def test_only_the_steps_after_begin_are_timed_without_what_is_done_before_each(ticking: Ticking) -> None:
     step = ticking(iter([1000.0, 0.5, 0.25, 1.0]))
     assert time_block(step, 3, CPU, lambda: None)["seconds"] == 1.75
-
-
-def test_what_is_done_before_a_step_is_not_timed(
-    ticking: Ticking,
-) -> None:
     step, before = ticking(repeat(0.25)), ticking(repeat(1000.0))
     assert time_block(step, 4, CPU, lambda: None, before)["seconds"] == 1.0
     assert warm_up(step, CPU, before) == {"step_s": 0.25, "excess_s": 0.0}
 
 
-def test_seconds_last_until_the_device_has_done_what_it_was_given(
-    ticking: Ticking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_last_until_the_device_has_done_its_work(ticking: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of a GPU only hand over its work: without waiting they would look as short as that."""
     monkeypatch.setattr(clock, "_synchronize", lambda device: ticking(iter([2.0]))())
     step = ticking(repeat(0.25))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
-import re
-import shlex
 import statistics
 import subprocess
 import sys
@@ -294,9 +291,7 @@ def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
         ((1, 2), ("micro", "micro"), 1),
     ],
 )
-def test_a_machine_speaks_by_its_newest_run_with_whole_jobs(
-    days: Sequence[int], scales: Sequence[str], speaks: int
-) -> None:
+def test_a_machine_speaks_by_its_newest_run_of_jobs(days: Sequence[int], scales: Sequence[str], speaks: int) -> None:
     runs = [
         on("A", a(0.3, about={"scale": scale}), id=f"{day}", started=f"2026-04-0{day}T00:00:00+00:00")
         for day, scale in zip(days, scales, strict=True)
@@ -389,11 +384,6 @@ def test_another_question_contradicts_no_answer(other: Record) -> None:
     assert "(different question)" in compare.render(against(*runs), "md")
 
 
-def test_what_older_versions_claimed_is_time() -> None:
-    older = on("A", a(0.3, of={**tip(), "claim": "avoids a cost"}))
-    assert alone(older, on("B", a(0.3))).word == "pays on all"
-
-
 def test_false_reversals_are_rare_over_a_suite() -> None:
     """Forty equal pairs on three machines, many times: the share of suites with any pair said to differ stays near
     the 5 % that false discoveries are held to."""
@@ -456,8 +446,7 @@ def several(cpu: str, **effects_of: float) -> Run:
 
 def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None:
     comparison = against(
-        several("A", same=0.3, none=0.0, turns=-0.3, some=0.3),
-        several("B", same=0.31, none=0.0, turns=0.2, some=0.0),
+        several("A", same=0.3, none=0.0, turns=-0.3, some=0.3), several("B", same=0.31, none=0.0, turns=0.2, some=0.0)
     )
     text, (head, _, *rows) = first_screen(comparison)
     assert head == ["tip", "together", "a", "b", "only if"]
@@ -508,14 +497,6 @@ def test_what_none_can_try_is_a_line_and_no_row() -> None:
     assert not [row for row in rows if row[0].startswith("Use cards")]
     text = compare.render(against(on("A", a(0.3), nowhere), on("B", a(0.3))), "md")
     assert "Skipped in all runs: cards " in text
-
-
-def test_memory_and_what_is_undecided_are_shown_as_they_are() -> None:
-    leaner = a(0.0, of=tip("lean", Claim.LEANER, title="lean"), memory=both(400, 900), about={"scale": "macro"})
-    open_ = a(0.02, "Open", of=tip("open", title="open"), spread=0.3, launches=18, about={"scale": "macro"})
-    _, (_, _, *rows) = first_screen(against(on("A", leaner, open_), on("B", leaner, open_)))
-    assert rows[0][:4] == ["lean: Other jobs", "pays on all", "**use it** -50 % memory", "**use it** -50 % memory"]
-    assert re.fullmatch(r"\*\*can't tell\*\* 1\.0\d*x \[0\.\d+, 1\.\d+\]", rows[1][2])
 
 
 # ---- every comparison ----
@@ -649,16 +630,14 @@ def gated(tmp_path: Path, old: Run, new: Run, *conditions: str, confirm: str = "
     return main(["compare", *(word for each in conditions for word in ("--fail-if", each)), *once_more, *files])
 
 
-def test_exit_codes_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, bad = on("A", a(0.3), a(0.3, "Other"), id="good0000"), on("A", a(0.0), a(0.3, "Other"), id="bad00000")
-    assert gated(tmp_path / "1", good, bad, "slower") == 1
+def test_a_verdict_that_fell_is_named_with_the_command_that_measures_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gated(tmp_path, on("A", a(0.3), id="good0000"), on("A", a(0.0), id="bad00000"), "slower") == 1
     shown = capsys.readouterr().out
     assert "worsened: made-up.Pair: faster 1.350x" in shown
+    assert "to be sure: tipbench run made-up.Pair\n" in shown
     assert shown.endswith("\nfailed\n")
-    assert gated(tmp_path / "2", good, replace(good, id="again000"), "slower") == 0
-    shown = capsys.readouterr().out
-    assert "2 comparisons made: 0 worsened, 0 weaker, 2 not" in shown
-    assert shown.endswith("\npassed\n")
 
 
 def test_what_alarmed_is_timed_once_more_before_the_gate_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -688,14 +667,6 @@ def test_a_damaged_run_is_named_and_never_passes(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["compare", "--fail-if", "slower", *files]) == 3
     assert f"tipbench: {damaged.name}, line 4: not used: changed after it was written" in capsys.readouterr().err
-
-
-def test_the_command_that_measures_again_is_safe_to_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    evil = tip("x; touch owned #")
-    old, new = (on("A", a(effect, of=evil), id=id) for effect, id in ((0.3, "old00000"), (-0.3, "new00000")))
-    assert gated(tmp_path, old, new, "slower") == 1
-    command = capsys.readouterr().out.partition("to be sure: ")[2].splitlines()[0]
-    assert shlex.split(command) == ["tipbench", "run", "x; touch owned #.Pair"]
 
 
 def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -766,9 +737,7 @@ def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert "pays on all" in shown[0]
 
 
-def test_the_sessions_of_a_day_are_set_beside_those_of_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sessions_of_a_day_are_set_beside_those_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = a(0.0), a(0.3)
     launches = (*before.launches, *(replace(launch, session=1) for launch in after.launches))
     both_days = on("A", replace(before, launches=launches), later=("2026-03-02T09:30:00+00:00",))
@@ -803,22 +772,6 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
         assert why in refused(words, capsys)
 
 
-@pytest.mark.parametrize("content", ["", "header", "Other"])
-def test_no_name_of_a_file_acts_on_the_terminal(
-    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    red, text = tmp_path / "\x1b[31mred.jsonl", good.read_text()
-    red.write_text({"": "", "header": text.partition("\n")[0] + "\n"}.get(content, text.replace("Pair", content)))
-    assert "\x1b" not in refused([good, red], capsys)
-    red.write_text("")
-    other = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
-    assert main(["compare", str(good), str(other), str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "red.jsonl is empty" in shown
-    assert "\x1b" not in shown
-
-
 def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = stored(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
     first.write_bytes(first.read_bytes()[:-50])
@@ -833,49 +786,7 @@ def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.Ca
     assert str(tmp_path) not in shown, "a path is nobody else's"
 
 
-def test_what_is_no_results_file_is_left_out_of_a_folder_and_an_error_where_it_was_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
-    other = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
-    damaged, fifo, dangling = (tmp_path / f"{name}.jsonl" for name in ("damaged", "fifo", "dangling"))
-    header, _, records = other.read_bytes().partition(b"\n")
-    damaged.write_bytes(json.dumps({**parse_line(header), "planned": [1]}).encode() + b"\n" + records)
-    os.mkfifo(fifo)
-    dangling.symlink_to("nowhere")
-    comparison = compare.read_comparison([str(tmp_path)])
-    assert sorted(stored.run.id for stored in comparison.runs) == ["aaaa1111", "bbbb2222"]
-    left_out = [note for note in comparison.notes if note.startswith("left out: ")]
-    wrong = {damaged: "the header is damaged (planned", fifo: "not a regular file", dangling: "no such file"}
-    for file, why in wrong.items():
-        assert any(file.name in note and why in note for note in left_out), file
-        assert why in refused([good, file], capsys)
-
-
 # ---- what is rendered ----
-
-EVIL = "<script>alert(1)</script>|[x](javascript:y)\u202e`=cmd()\n# heading"
-
-
-def hostile() -> Comparison:
-    about = info(EVIL, tip=tip(f"=1+1{EVIL}", title=EVIL))
-    failed = Record(about, "failed", Reason(EVIL, {}, EVIL))
-    named = {"name": EVIL, "cpu": EVIL, "torch": EVIL, "governor": EVIL}
-    good = measured(about, {"optimized": 0.3})
-    return against(on("A", good, machine=named, id=EVIL, commit=EVIL), on("B", failed, started=EVIL), on("C", good))
-
-
-def test_hostile_strings_are_text_in_every_format() -> None:
-    comparison = replace(hostile(), notes=(EVIL,))
-    shown = {format: compare.render(comparison, format) for format in ("md", "html")}
-    for text in shown.values():
-        assert text.encode()
-    for format in ("md", "html"):
-        assert "<script>alert" not in shown[format]
-        assert "\u202e" not in shown[format]
-        assert 'href="javascript:' not in shown[format]
-        assert "\n# heading" not in shown[format]
-    assert not re.search(r"(?<!\\)\]\(javascript:", shown["md"])
 
 
 def test_every_outcome_of_a_real_run_can_be_compared_in_every_format() -> None:

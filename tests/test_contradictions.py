@@ -96,9 +96,7 @@ def job(about: Mapping[str, Any], **effects: float) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("against", "expected"),
-    [("glibc's allocator", 0), ("", 1)],
-    ids=["against something else", "against the same"],
+    ("against", "expected"), [("glibc's allocator", 0), ("", 1)], ids=["against something else", "against the same"]
 )
 def test_what_is_advised_against_names_the_way_and_what_it_was_measured_against(against: str, expected: int) -> None:
     """tcmalloc costs time alone, and the launcher that preloads it pays: only where both were measured against the

@@ -69,9 +69,7 @@ def test_libraries_are_preloaded_by_the_path_they_are_found_under(monkeypatch: p
 
 
 @pytest.mark.parametrize("controlled", [{}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/shell/a.so /shell/b.so"}])
-def test_libraries_of_the_shell_stay_behind_a_variants_own(
-    controlled: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shells_libraries_stay_behind_a_variants(controlled: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--bare`, and where the shell's variables are a part of the job."""
     monkeypatch.setenv("LD_PRELOAD", "/shell/a.so /shell/b.so")
     env = environment(controlled, ProcessSettings(preload=("/own/lib.so",)))
@@ -81,12 +79,8 @@ def test_libraries_of_the_shell_stay_behind_a_variants_own(
     assert environment_of(ways, env | {"LD_PRELOAD": "/a.so"})["LD_PRELOAD"] == "/own/lib.so:/a.so"
 
 
-def test_ranks_have_no_number_of_threads_where_their_settings_want_none() -> None:
-    assert "OMP_NUM_THREADS" not in environment(controls(4), ProcessSettings(ranks=2, without=("OMP_NUM_THREADS",)))
-
-
 @pytest.mark.parametrize(("cores", "own", "each"), [(5, (), "2"), (1, (), "1"), (4, (("OMP_NUM_THREADS", "4"),), "4")])
-def test_ranks_share_the_threads_but_keep_those_of_their_own_settings(
-    cores: int, own: tuple[tuple[str, str], ...], each: str
-) -> None:
+def test_ranks_share_threads_unless_they_set_their_own(cores: int, own: tuple[tuple[str, str], ...], each: str) -> None:
     assert environment(controls(cores), ProcessSettings(ranks=2, env=own))["OMP_NUM_THREADS"] == each
+    want_none = ProcessSettings(ranks=2, without=("OMP_NUM_THREADS",))
+    assert "OMP_NUM_THREADS" not in environment(controls(cores), want_none)

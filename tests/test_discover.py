@@ -13,10 +13,8 @@ from tests.made_up import files
 from tipbench.engine.run import Options
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import PairInfo
-from tipbench.suite.catalog import as_text
-from tipbench.suite.commit import suite_commit
 from tipbench.suite.discover import Discovery, NoTorch, discover
-from tipbench.suite.files import BENCHMARKS, NoFolder, explain, load_module, pair_files
+from tipbench.suite.files import BENCHMARKS, NoFolder, load_module, pair_files
 
 HEAD = """
 import shared
@@ -126,27 +124,6 @@ def test_files_of_the_same_name_in_two_folders_have_their_own_pairs(tmp_path: Pa
     assert sorted(names) == ["four.Four", "one.One", "three.Three", "two.Two"]
 
 
-def test_what_a_file_says_is_shown_without_what_a_terminal_acts_on(tmp_path: Path) -> None:
-    head = HEAD.format(id="evil\\x1b[2J").replace("import shared\n", "").replace('"Do so"', '"Do\\x9bso\\nnow"')
-    head = head.replace('"A1.1", "B3"', '1, "\\x07"')
-    body = 'class One(Pair):\n    @sweep(word=("\\x1b]0;",))\n    def optimized(self, word): ...\n'
-    tree = files(tmp_path, {"evil.py": head + body, "bro\x1b[2Jken.py": head + "raise ValueError('\\x1b[1m')\n"})
-    discovery = discover(tree, "cpu")
-    assert (len(discovery.pairs), len(discovery.broken)) == (1, 1)
-    text = as_text(discovery)
-    assert all(line.isprintable() for line in text.splitlines())
-    assert "evil [2J: Do so now  [1,]" in text
-
-
-@pytest.mark.parametrize("make", [False, True])
-def test_no_folder_or_no_pairs_in_it_is_refused(tmp_path: Path, make: bool) -> None:
-    if make:
-        (tmp_path / "own").mkdir()
-        (tmp_path / "own" / "helper.py").write_text("x = 1\n")
-    with pytest.raises(NoFolder, match="own: a file of pairs has a TIP" if make else "own does not exist"):
-        discover(tmp_path / "own")
-
-
 def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_ones(discovery: Discovery) -> None:
     assert not discovery.broken
     names = ["again.Own", *("variety.Plain", "variety.Many", "variety.Nowhere", "variety.OnlyOnGPUs"), "fast.One"]
@@ -201,9 +178,7 @@ def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest
         discover(folder / "control.py", "cuda")
 
 
-def test_a_torch_that_cannot_be_imported_is_named(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_torch_that_fails_to_import_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: wrong ELF class')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(NoTorch, match=r"torch cannot be imported by .*python.*wrong ELF class"):
@@ -230,15 +205,6 @@ def test_a_file_that_never_ends_its_import_is_given_up(
     assert f"endless.py: the process {ending} while importing it" in broken.reason
 
 
-def test_the_commit_is_that_of_the_suite_even_in_a_hook_of_another_repository(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    own, _ = suite_commit()
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
-    assert suite_commit() == (own, "")
-
-
 # ---- one file ----
 
 
@@ -254,17 +220,3 @@ def test_a_package_of_others_named_benchmarks_takes_nothing_over(tmp_path: Path)
     program = "from tipbench.suite import files as f; f.load_module(f.BENCHMARKS / 'control.py', f.BENCHMARKS)"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, check=True)
-
-
-# ---- explaining an error ----
-
-
-def test_an_error_is_explained_with_the_line_of_the_persons_file(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("import json\n\ndef parse():\n    return json.loads('{')\n")
-    namespace: dict[str, object] = {}
-    exec(compile(file.read_text(), str(file), "exec"), namespace)
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - json's own message is not what is tested
-        namespace["parse"]()  # type: ignore[operator]
-    assert explain(caught.value, file).startswith("JSONDecodeError: Expecting property name")
-    assert explain(caught.value, file).endswith("(mine.py, line 4)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,10 +45,7 @@ def needing(*needs: str) -> set[str]:
 OF_TWO, OF_FOUR, OF_EIGHT = (needing(f"{number} GPUs") for number in (2, 4, 8))
 """All of them in one process."""
 
-ELSEWHERE = {
-    "cpu": ("runs on cpu, not on cuda", "--device cpu"),
-    "cuda": ("runs on cuda, not on cpu", "--device cuda"),
-}
+ELSEWHERE = {"cpu": ("runs on cpu, not on cuda", "--device cpu"), "cuda": ("runs on cuda, not on cpu", "--device cuda")}
 """(reason, remedy) by the device that a pair or a variant runs on."""
 
 VARIANTS_FOR_CPUS = dict.fromkeys(needing("CPU"), ELSEWHERE["cpu"])
@@ -125,30 +122,20 @@ def wanting(cards: int, found: int) -> tuple[str, str]:
     )
 
 
-@pytest.mark.parametrize("device", ["cuda", "auto"])
-def test_on_one_gpu_all_runs_but_ranks_and_what_is_for_processors(described: Describe, device: str) -> None:
-    pairs = described(device, cards=1)
+MORE = {2: RANKED, 4: OF_FOUR, 8: OF_EIGHT}
+"""Pairs that want several GPUs where they run on GPUs, by how many."""
+
+
+def lacking(wanted: Mapping[int, set[str]], found: int) -> dict[str, tuple[str, str]]:
+    """(reason, remedy) of the pairs that want more GPUs than so many."""
+    return {name: wanting(cards, found) for cards, names in wanted.items() if cards > found for name in names}
+
+
+@pytest.mark.parametrize(("device", "cards"), [("cuda", 1), ("auto", 1), ("cuda", 2), ("cuda", 8)])
+def test_on_gpus_all_runs_but_what_wants_more_or_a_processor(described: Describe, device: str, cards: int) -> None:
+    pairs = described(device, cards=cards)
     assert {info.device for info in pairs.values()} == {"cuda"}
-    assert skipped(pairs) == {
-        **dict.fromkeys(RANKED, wanting(2, found=1)),
-        **dict.fromkeys(OF_FOUR, wanting(4, found=1)),
-        **dict.fromkeys(OF_EIGHT, wanting(8, found=1)),
-        **dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"]),
-    }
-    assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
-
-
-def test_on_two_gpus_only_what_is_for_more_wants_others(described: Describe) -> None:
-    assert skipped(described("cuda", cards=2)) == {
-        **dict.fromkeys(OF_FOUR, wanting(4, found=2)),
-        **dict.fromkeys(OF_EIGHT, wanting(8, found=2)),
-        **dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"]),
-    }
-
-
-def test_on_eight_gpus_nothing_wants_another(described: Describe) -> None:
-    pairs = described("cuda", cards=8)
-    assert skipped(pairs) == dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"])
+    assert skipped(pairs) == lacking(MORE, cards) | dict.fromkeys(FOR_CPUS, ELSEWHERE["cpu"])
     assert variants_skipped(pairs) == VARIANTS_FOR_CPUS
 
 
@@ -170,12 +157,7 @@ def test_on_the_processor_beside_too_few_gpus_their_number_is_the_reason(describ
 def test_without_a_gpu_what_is_for_gpus_wants_one(described: Describe, device: str) -> None:
     pairs = described(device, cards=0)
     assert {info.device for info in pairs.values()} == {"cpu"}
-    assert skipped(pairs) == {
-        **dict.fromkeys(FOR_GPUS, wanting(1, found=0)),
-        **dict.fromkeys(OF_TWO, wanting(2, found=0)),
-        **dict.fromkeys(OF_FOUR, wanting(4, found=0)),
-        **dict.fromkeys(OF_EIGHT, wanting(8, found=0)),
-    }
+    assert skipped(pairs) == lacking({1: FOR_GPUS, 2: OF_TWO, 4: OF_FOUR, 8: OF_EIGHT}, 0)
     assert variants_skipped(pairs) == dict.fromkeys(VARIANTS_FOR_GPUS, wanting(1, found=0))
 
 

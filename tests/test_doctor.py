@@ -57,11 +57,14 @@ def with_cards(*cards: dict[str, Any]) -> dict[str, Any]:
 
 EXCLUSIVE = {"compute_mode": "exclusive process"}
 CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUDA 13.2"}
+NO_TORCH, OLD_TORCH = {"torch_error": "No module named 'torch'"}, {"torch": "2.10.1"}
 
 
 @pytest.mark.parametrize(
     ("described", "facts", "topic", "text", "remedy"),
     [
+        ({}, NO_TORCH, "torch", "cannot be imported: No module named 'torch'", "make setup"),
+        ({}, OLD_TORCH, "torch", "2.10.1; 2.11 to 2.15 ", "make setup"),
         ({}, {"torch": "2.16.0a0+git1"}, "torch", "2.16.0a0+git1; 2.11 to 2.15 ", "make setup"),
         ({}, {"torchvision_error": "no nms\nmore"}, "torchvision", "cannot be imported: no nms", "torchvision"),
         ({}, {"gpus": 0}, "GPU", "none found", "with a GPU"),
@@ -70,33 +73,19 @@ CPU_BUILD, TOO_OLD = {"gpus": 0, "built_for": ""}, {"gpus": 0, "built_for": "CUD
         (with_cards({}, EXCLUSIVE), {}, "compute mode", "exclusive process: the workers", "-c DEFAULT"),
     ],
 )
-def test_what_is_missing_for_some_pairs_alone(
+def test_what_is_missing_is_named_with_its_remedy_and_without_a_supported_torch_nothing_can_be_measured(
     complete: Path, described: dict[str, Any], facts: dict[str, Any], topic: str, text: str, remedy: str
 ) -> None:
-    (finding,) = doctor.missing_findings({**DESCRIBED, **described}, {**TORCH, **facts}, complete)
-    assert (finding.topic, finding.blocks) == (topic, False)
+    known = facts if facts is NO_TORCH else {**TORCH, **facts}
+    (finding,) = doctor.missing_findings({**DESCRIBED, **described}, known, complete)
+    assert (finding.topic, finding.blocks) == (topic, facts in (NO_TORCH, OLD_TORCH))
     assert text in finding.text
     assert remedy in finding.remedy
     assert "more" not in finding.text, "one line"
 
 
-@pytest.mark.parametrize(
-    ("facts", "text"),
-    [
-        ({"torch_error": "No module named 'torch'"}, "cannot be imported: No module named 'torch'"),
-        ({**TORCH, "torch": "2.10.1"}, "2.10.1; 2.11 to 2.15 "),
-    ],
-)
-def test_without_a_supported_torch_nothing_can_be_measured(complete: Path, facts: dict[str, Any], text: str) -> None:
-    (finding,) = doctor.missing_findings(DESCRIBED, facts, complete)
-    assert (finding.topic, finding.blocks) == ("torch", True)
-    assert text in finding.text
-
-
 @pytest.mark.parametrize(("total", "too_small"), [((1 << 30) - 1, True), (1 << 30, False)])
-def test_shared_memory_that_is_too_small(
-    complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, too_small: bool
-) -> None:
+def test_too_little_shared_memory(complete: Path, monkeypatch: pytest.MonkeyPatch, total: int, too_small: bool) -> None:
     disks = {complete / "dev/shm": SimpleNamespace(total=total)}
     monkeypatch.setattr(shutil, "disk_usage", disks.__getitem__)
     missed = doctor.missing_findings(DESCRIBED, TORCH, complete)
@@ -134,15 +123,6 @@ def test_a_python_that_dies_or_is_missing_is_an_error_of_torch(tmp_path: Path) -
     dying.chmod(0o755)
     assert "status -11" in doctor.ask_torch(str(dying))["torch_error"]
     assert "No such file" in doctor.ask_torch(str(tmp_path / "missing"))["torch_error"]
-
-
-def test_what_others_name_their_processes_does_not_reach_the_terminal_as_it_is(complete: Path) -> None:
-    busy = doctor.disturbances(DESCRIBED, "\x1b[2Jevil\u202e", FREE)
-    described = {**DESCRIBED, "os": "evil\x9b2J\nReady."}
-    torch = {**TORCH, "torch": "2.15\r", "torchvision_error": "\x1b]0;title\x07"}
-    text = doctor.lines(described, torch, doctor.missing_findings(described, torch, complete), busy)
-    assert all(line.isprintable() for line in text)
-    assert text.count("Ready.") == 0
 
 
 def test_a_gpu_that_only_the_driver_counts_is_none_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

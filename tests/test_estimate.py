@@ -7,7 +7,6 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +17,7 @@ from scipy.stats import t
 
 from tests.calibrate import contradicts
 from tests.fit_prior import comparisons, replay
-from tests.made_up import info, launch, measured, run, tip
+from tests.made_up import info, launch, measured, only, recorded, run, tip
 from tipbench.engine.run import verdict
 from tipbench.records.record import Record, Run
 from tipbench.records.store import read
@@ -29,7 +28,7 @@ from tipbench.verdict.estimate import BESIDE, EffectKind, Prior, enough, kind_of
 from tipbench.verdict.launches import LaunchEffect
 from tipbench.verdict.rules import AT_MOST, MARGIN, MOST_DOUBT, RULES, decide, launches_left
 from tipbench.verdict.statistics import Mean
-from tipbench.verdict.verdict import Judgement, judge, launches_to_decide
+from tipbench.verdict.verdict import launches_to_decide
 
 CORES = 2
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
@@ -40,17 +39,6 @@ ERROR_OF_ROUNDS = 0.004
 """What the rounds of an operation's launch say of its effect (ln); half of those stored say more."""
 
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
-
-
-def recorded(effects: Sequence[float], pair: str = "Pair", **about: Any) -> Record:
-    """A record with one launch an effect, in this order."""
-    made = tuple(launch({"optimized": effect}, seed, rounds=5) for seed, effect in enumerate(effects))
-    return replace(measured(info(pair, **about), {"optimized": 0.0}), launches=made)
-
-
-def only(record: Record) -> Judgement:
-    (judged,) = judge(record, RULES, CORES)
-    return judged
 
 
 def new_run(*records: Record, **more: Any) -> Run:
@@ -107,9 +95,7 @@ def test_sides_of_several_processes_are_another_kind() -> None:
         ("job", 1, 5, -1.0, True),
     ],
 )
-def test_how_many_launches_may_decide(
-    kind: EffectKind, count: int, rounds: int, others: float, is_enough: bool
-) -> None:
+def test_how_many_launches_decide(kind: EffectKind, count: int, rounds: int, others: float, is_enough: bool) -> None:
     launches = [replace(launch({"optimized": 0.0}, seed, rounds=rounds), others=others) for seed in range(count)]
     assert enough(kind, launches) is is_enough
 
@@ -223,9 +209,7 @@ def test_identical_and_planted_code_is_hardly_ever_judged_wrongly() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("truth", [0.0, MARGIN, 0.1, 0.3])
-def test_launches_that_spread_as_expected_are_judged_rightly_however_early_they_stop(
-    kind: EffectKind, truth: float
-) -> None:
+def test_launches_that_spread_as_expected_are_judged_rightly_however_few(kind: EffectKind, truth: float) -> None:
     """By the rule of a run: judged after each launch, until a verdict or the last."""
     draw, prior, tries = np.random.default_rng(7), priors()[kind], 600
     verdicts, held = [], 0

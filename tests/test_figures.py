@@ -22,20 +22,12 @@ from tipbench.report.results import results
 
 SVG = "{http://www.w3.org/2000/svg}"
 
-EVIL = '$x^2$ \\frac{1}{2} <script>alert(1)</script> & "q" ]]>&amp; \u202e\ufffe\x07 日本 😀' + 300 * "W"
-
-BARS = [
-    Bar("allocator: ResNet", 0.7, 0.65, 0.75),
-    Bar("fused: GPT", 1.01, 0.9, 1.1),
-    Bar("amp: GPT", 1.5, 1.4, 1.6),
-]
+BARS = [Bar("allocator: ResNet", 0.7, 0.65, 0.75), Bar("fused: GPT", 1.01, 0.9, 1.1), Bar("amp: GPT", 1.5, 1.4, 1.6)]
 
 
-def curve(
-    pair: str = "Photos", counts: Sequence[int] = (8, 1, 4, 2), tip_id: str = "loading", by: str = "workers"
-) -> list[Result]:
-    effects = {f"{by}={count}": math.log(1 + count / 10) for count in counts}
-    return results(run([measured(info(pair, list(effects), tip=tip(tip_id)), effects)]))
+def curve(pair: str = "Photos", counts: Sequence[int] = (8, 1, 4, 2)) -> list[Result]:
+    effects = {f"workers={count}": math.log(1 + count / 10) for count in counts}
+    return results(run([measured(info(pair, list(effects), tip=tip("loading")), effects)]))
 
 
 def drawn(bars: list[Bar]) -> Drawing:
@@ -114,16 +106,6 @@ def test_figures_share_no_id_and_load_nothing() -> None:
 def test_every_colour_is_one_that_a_page_replaces() -> None:
     colours = set(re.findall(r"#[0-9a-f]{6}\b", save(drawn(BARS), "svg").decode()))
     assert colours <= {light for light, _ in PALETTE.values()}
-
-
-def test_hostile_names_are_shown_as_text_and_cut() -> None:
-    figure = save(drawn([replace(BARS[0], name=EVIL)]), "svg")
-    (name,) = [text for text in texts(figure) if "alert" in text]
-    assert name.startswith("$x^2$ \\frac{1}{2} <script>alert(1)</script> & ")
-    assert len(name) == 60
-    (drawing,) = curves(curve(EVIL, tip_id=EVIL, by=EVIL))
-    assert re.fullmatch(r"[A-Za-z0-9-]{1,100}", drawing.name)
-    assert ElementTree.fromstring(save(drawing, "svg")) is not None
 
 
 @pytest.mark.parametrize("ratio", [1e-9, 0.5, 1.0, 1.001, 3.0, 1e9])

@@ -18,6 +18,7 @@ from tests.slurm_cluster import Cluster, begun, ended, real, replaced, wait_for
 from tests.slurm_cluster import fleet as fleet  # fixtures
 from tests.slurm_cluster import four as four
 from tests.slurm_cluster import slurm as slurm
+from tests.tiny import put_in_front
 from tipbench import __version__
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
@@ -74,9 +75,7 @@ def test_each_job_gets_a_node_of_its_own_also_where_others_are_busy(slurm: Clust
     assert main(["fleet", "status", str(fleet)]) == 0
 
 
-def test_what_is_done_or_in_flight_is_not_submitted_again(
-    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_done_or_in_flight_is_left_so(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "run", str(fleet), "--at-once", "2"]) == 0
     assert capsys.readouterr().out.count("submitted job") == 2
     assert main(["fleet", "run", str(fleet), "--at-once", "2"]) == 0
@@ -91,9 +90,7 @@ def test_what_is_done_or_in_flight_is_not_submitted_again(
     assert sorted(begun(fleet)) == ["a1", "a2", "a3", "b1"]
 
 
-def test_a_preempted_job_that_slurm_requeues_needs_nobody(
-    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_preempted_job_is_requeued_by_slurm(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replaced(fleet, want=1)
     assert main(["fleet", "run", str(fleet)]) == 0
     wait_for(fleet, 2)
@@ -137,9 +134,7 @@ def test_a_person_s_cancel_and_a_cancelled_fleet_are_gone_on_with(
     assert all(len(times) == 2 for times in begun(fleet).values())
 
 
-def test_a_node_that_is_done_is_measured_again_and_no_other(
-    slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_done_node_alone_is_measured_again(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "run", str(fleet)]) == 0
     ended(fleet, slurm)
     assert main(["fleet", "run", str(fleet), "--again", "a2", "b1"]) == 0
@@ -267,10 +262,8 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_job_runs_nothing_of_the_folder_of_its_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a1|low*|idle|4|1:4:1|1000|1:00:00||'\n")
-    (tmp_path / "sinfo").chmod(0o755)
+    put_in_front(monkeypatch, tmp_path, sinfo="echo 'a1|low*|idle|4|1:4:1|1000|1:00:00||'")
     (tmp_path / "argparse.py").write_text("raise SystemExit('executed')")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     assert main(["fleet", "plan", str(tmp_path / "a fleet"), "--budget", "5m"]) == 0
     words: list[str | Path] = [

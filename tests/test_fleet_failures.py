@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from tests.slurm_cluster import FIVE_HUNDRED, TEMPLATES, Cluster, begun, cluster
 from tests.slurm_cluster import fleet as fleet  # fixtures
 from tests.slurm_cluster import four as four
 from tests.slurm_cluster import slurm as slurm
+from tests.tiny import put_in_front
 from tipbench.cli import main
 from tipbench.fleet import command, progress
 from tipbench.fleet import slurm as commands
@@ -78,15 +78,11 @@ def test_what_sbatch_submitted_although_it_did_not_say_so_is_not_submitted_again
 ) -> None:
     """A controller that stops answering within the call: the job is in the queue all the same when it goes on."""
     assert slurm.controller
-    in_front = tmp_path / "bin"
-    in_front.mkdir()
-    program = in_front / "sbatch"
-    program.write_text(f'#!/bin/sh\nkill -STOP {slurm.controller.pid}\nexec {shutil.which("sbatch")} "$@"\n')
-    program.chmod(0o755)
+    halting = f'kill -STOP {slurm.controller.pid}\nexec {shutil.which("sbatch")} "$@"'
     replaced(fleet, want=1)
     with monkeypatch.context() as patch, silent(slurm):
         slurm.controller.send_signal(signal.SIGCONT)
-        patch.setenv("PATH", f"{in_front}:{os.environ['PATH']}")
+        put_in_front(patch, tmp_path / "bin", sbatch=halting)
         patch.setattr(commands, "CALL_S", 3.0)
         assert main(["fleet", "run", str(fleet)]) == 1
         assert "`sbatch` did not end within 3 s: later" in capsys.readouterr().err
@@ -97,9 +93,7 @@ def test_what_sbatch_submitted_although_it_did_not_say_so_is_not_submitted_again
     assert len(slurm.queued()) == 2
 
 
-def test_a_full_queue_is_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`sbatch` itself sleeps and tries again for minutes. MaxJobCount is 6 here, and a controller counts one less."""
     slurm_cluster.need()
     with cluster(tmp_path / "slurm", FIVE_HUNDRED) as slurm:
@@ -313,29 +307,21 @@ def test_texts_of_sbatch(line: str) -> None:
 
 
 def test_what_a_site_prints_before_the_id_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "sbatch"
-    program.write_text("#!/bin/sh\necho 'Welcome to the cluster'\necho '12;east'\necho 'no account given' >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    said = "echo 'Welcome to the cluster'\necho '12;east'\necho 'no account given' >&2"
+    put_in_front(monkeypatch, tmp_path, sbatch=said)
     assert commands.submit([], ["job.sh"]) == "12"
 
 
 def test_no_token_goes_to_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "sbatch"
-    program.write_text('#!/bin/sh\necho "${TIPBENCH_TOKEN-none}"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    put_in_front(monkeypatch, tmp_path, sbatch='echo "${TIPBENCH_TOKEN-none}"')
     monkeypatch.setenv("TIPBENCH_TOKEN", "secret")
     assert commands.submit([], ["job.sh"]) == "none"
 
 
 def test_lists_of_slurm_22_05(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Printed by it."""
-    for name in ("sinfo", "squeue"):
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\nsed 1d {TEMPLATES / f'{name}-22.05.txt'}\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    printed = {name: f"sed 1d {TEMPLATES / f'{name}-22.05.txt'}" for name in ("sinfo", "squeue")}
+    put_in_front(monkeypatch, tmp_path, **printed)
     nodes, jobs = commands.nodes(), commands.jobs("tipbench-")
     assert [(node.name, node.is_default, node.problem) for node in nodes if node.partition == "low"] == [
         ("a1", True, ""),

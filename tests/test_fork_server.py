@@ -40,23 +40,15 @@ def control() -> PairInfo:
     return next(info for info in discover(BENCHMARKS / "control.py", "cpu").pairs if info.pair == "SmallOperations")
 
 
-def new_launcher() -> Launcher:
-    made = Launcher(BENCHMARKS, controls(1))
-    made._launches_with_server = 6  # whatever memory is free here
-    return made
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    """Its servers are those of all tests but of those that end one."""
-    with closing(new_launcher()) as made:
+def new_launcher() -> Iterator[Launcher]:
+    with closing(Launcher(BENCHMARKS, controls(1))) as made:
+        made._launches_with_server = 6  # whatever memory is free here
         yield made
 
 
-@pytest.fixture
-def mortal() -> Iterator[Launcher]:
-    with closing(new_launcher()) as made:
-        yield made
+launcher = pytest.fixture(scope="module")(new_launcher)
+"""Its servers are those of all tests but of those that end one."""
+mortal = pytest.fixture(new_launcher)
 
 
 def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int, int]:
@@ -69,9 +61,7 @@ def parent(launcher: Launcher, info: PairInfo, launch: int | None) -> tuple[int,
         worker.end()
 
 
-def test_workers_of_one_launch_have_one_server_and_those_of_another_another(
-    launcher: Launcher, control: PairInfo
-) -> None:
+def test_workers_of_one_launch_share_a_server_with_no_other_launch(launcher: Launcher, control: PairInfo) -> None:
     first, second, other = (parent(launcher, control, launch) for launch in (0, 0, 1))
     assert len({first[0], second[0], other[0]}) == 3
     assert first[1] == second[1] != other[1]
@@ -98,9 +88,7 @@ def test_what_an_ended_worker_was_compiling_is_used_by_no_later_one(launcher: La
     assert caches[0] != caches[1] == caches[2]
 
 
-def test_who_waits_for_a_server_is_not_waited_for_once_the_run_is_interrupted(
-    mortal: Launcher, control: PairInfo
-) -> None:
+def test_who_waits_for_a_server_is_not_waited_for_in_an_interrupted_run(mortal: Launcher, control: PairInfo) -> None:
     with ThreadPoolExecutor(1) as threads:
         starting = threads.submit(mortal.start, control, ProcessSettings(), "warm", 0)
         assert tiny.wait_for(lambda: mortal._servers, 60)
@@ -150,18 +138,14 @@ def test_a_pair_that_ends_the_server_does_not_end_the_launches_after_it(mortal: 
     assert parent(mortal, control, 0)[1] not in (os.getpid(), server)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
+def new_server() -> Iterator[ForkServer]:
     made = ForkServer(environment(controls(1), ProcessSettings()))
     yield made
     made.end()
 
 
-@pytest.fixture
-def mortal_server() -> Iterator[ForkServer]:
-    made = ForkServer(environment(controls(1), ProcessSettings()))
-    yield made
-    made.end()
+server = pytest.fixture(scope="module")(new_server)
+mortal_server = pytest.fixture(new_server)
 
 
 def forked(server: ForkServer, folder: Path, task: str) -> tuple[Process, Channel]:
@@ -201,9 +185,7 @@ def task(folder: Path, touching: str = "") -> str:
     return json.dumps({**pair, "size": {}, "imports": [], "reports": str(folder)})
 
 
-def test_a_worker_has_its_own_group_its_own_output_and_its_own_temporary_folder(
-    server: ForkServer, tmp_path: Path
-) -> None:
+def test_a_worker_has_its_own_group_output_and_temporary_folder(server: ForkServer, tmp_path: Path) -> None:
     process, channel = forked(server, tmp_path, task(tmp_path))
     build(channel)
     assert (tmp_path / "output").read_text() == f"True 1 {tmp_path}\n"
@@ -232,9 +214,7 @@ def test_workers_end_with_their_server_and_count_as_killed(mortal_server: ForkSe
 # ---- a server that does not answer ----
 
 
-def test_a_server_that_is_stopped_is_gone_after_its_deadline(
-    mortal_server: ForkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_server_is_gone_by_its_deadline(mortal_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     mortal_server.ready()
     monkeypatch.setattr(fork_server, "ANSWER_S", 0.05)
     os.kill(mortal_server._process.pid, signal.SIGSTOP)

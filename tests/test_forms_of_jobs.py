@@ -153,14 +153,8 @@ class Whole(MacroPair, apply=follow):
 
 
 def ended(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-c", FEW, *words],
-        cwd=folder,
-        env={**os.environ, **PASSIVE},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-P", "-c", FEW, *words]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **PASSIVE}, capture_output=True, text=True)
 
 
 def expect_advice(folder: Path, described: str, *job: str) -> None:

@@ -102,9 +102,7 @@ def test_a_flavour_is_guessed_from_the_host(host: str, kind: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("branch", ["main", "odd/name"])
-def test_pages_of_an_empty_wiki_go_to_the_branch_that_the_server_names(
-    server: GitServer, wiki: Path, branch: str
-) -> None:
+def test_pages_of_an_empty_wiki_go_to_the_branch_the_server_names(server: GitServer, wiki: Path, branch: str) -> None:
     folder = server.wiki(f"empty-{branch.replace('/', '-')}.git", branch, first_page=False)
     send(opened(server, folder), PAGES)
     assert f"{RUN}.md" in files(folder, branch)

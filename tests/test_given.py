@@ -229,13 +229,6 @@ def test_a_job_that_does_not_fit_twice_is_said_in_one_sentence(monkeypatch: pyte
         survey(f"{BAD}:large")
 
 
-def test_a_file_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_text("import math\n\nmath.sqrt(-1)\n")
-    with pytest.raises(BadJob, match=r"importing train.py raised ValueError: .* \(train.py, line 3\)"):
-        function(f"{file}:job")
-
-
 def test_nothing_is_written_beside_the_file(tmp_path: Path) -> None:
     file = tmp_path / "alone.py"
     file.write_text("def job(): return lambda: 1\n")
@@ -270,9 +263,7 @@ def test_nodes_of_gradients_are_counted_behind_results_of_any_form() -> None:
 
 
 @pytest.mark.parametrize(("others", "is_left_out"), [(0.0, True), (0.25, True), (1.0, False)])
-def test_where_a_step_is_timed_beside_others_no_tip_is_left_out_for_the_share_of_its_phase(
-    others: float, is_left_out: bool
-) -> None:
+def test_beside_other_programs_no_tip_is_left_out_for_the_share_of_its_phase(others: float, is_left_out: bool) -> None:
     """Threads that waited for one another made an optimizer of half a step 0.4 % of it."""
     card = {"loading": 0.0001, "forward": 0.1, "backward": 0.1, "optimizer": 0.0008}
     survey = Survey("train.py:job", "training", "cpu", step_s=0.2, card=card, others=others)

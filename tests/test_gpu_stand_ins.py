@@ -58,9 +58,7 @@ def test_a_rank_times_its_own_card(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("ranks", [Ranks(1, "cpu"), OfTwo()], ids=["alone", "rank 1 of 2"])
-def test_a_warm_step_lasts_until_the_card_has_done_it(
-    cuda: Cuda, monkeypatch: pytest.MonkeyPatch, ranks: Ranks
-) -> None:
+def test_a_warm_step_lasts_until_the_card_is_done(cuda: Cuda, monkeypatch: pytest.MonkeyPatch, ranks: Ranks) -> None:
     """Otherwise it would be as short as handing over its work, and blocks far too long."""
     monkeypatch.setenv("LOCAL_RANK", "1")
     warmed = session("timed.py", "Work", "cuda", ranks)

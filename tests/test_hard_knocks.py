@@ -171,19 +171,14 @@ def knocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Knoc
 
 
 @pytest.mark.parametrize("tip", KILLS)
-def test_killed_again_and_again_a_run_still_holds_every_record_once(knocked: dict[str, Knocked], tip: str) -> None:
+def test_killed_again_and_again_a_run_loses_and_leaves_nothing(knocked: dict[str, Knocked], tip: str) -> None:
     victim = knocked[tip]
     assert dict(victim.outcomes()) == FINISHED[tip], victim.said()
-    assert len(victim.outcomes()) == len(FINISHED[tip])
+    assert len(victim.outcomes()) == len(FINISHED[tip]), "every record once"
     assert victim.file is not None
     kept, notices = store.read(victim.file)
     assert not notices
     assert sorted(kept.planned) == sorted(FINISHED[tip])
-
-
-@pytest.mark.parametrize("tip", KILLS)
-def test_a_kill_loses_and_leaves_nothing(knocked: dict[str, Knocked], tip: str) -> None:
-    victim = knocked[tip]
     assert not victim.lost
     assert not victim.left
     assert not victim.locked, "the lock is free at once"
@@ -254,16 +249,13 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Long]:
         yield Long(outcomes, before, list(moments.values()), Held.now(), list(Path(place).iterdir()))
 
 
-def test_a_long_run_leaves_no_process_no_open_file_and_no_folder(long: Long) -> None:
+def test_a_long_run_holds_as_many_processes_and_open_files_all_the_time_and_leaves_none(long: Long) -> None:
     assert long.outcomes == {f"many-{number}.Adding": "failed" if number % 2 else "measured" for number in range(MANY)}
     checked, *launched = map(len, long.moments)
     assert (checked, set(launched)) == (MANY, {(MANY + 1) // 2}), "as many after each launch"
     assert long.after.children == long.before.children
     assert long.after.files == long.before.files
     assert not long.left
-
-
-def test_from_its_first_to_its_last_pair_a_run_has_the_same_processes_and_open_files(long: Long) -> None:
     for first, *others in long.moments[1:]:  # while a check is reported, the next goes on already
         assert [moment.children for moment in others] == [first.children] * len(others)
         assert [moment.files for moment in others] == [first.files] * len(others)

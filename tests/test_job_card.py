@@ -28,16 +28,13 @@ def job(train: bool) -> Job:
     return Job(model, data, torch.device("cpu"), optimizer=optimizer, batch_size=BATCH)
 
 
-def test_a_training_has_all_phases() -> None:
+def test_a_training_has_all_phases_and_an_inference_neither_a_backward_pass_nor_an_optimizer() -> None:
     found = job(train=True)
     card = job_card(found, found.step)
     assert card["parameters"] == WIDTH * CLASSES + CLASSES
     # Forward and the gradient of the weight: nobody asks for that of the inputs.
     assert card["flops"] == 2 * (2 * BATCH * WIDTH * CLASSES)
     assert all(card[phase] > 0 for phase in PHASES)
-
-
-def test_an_inference_has_neither_a_backward_pass_nor_an_optimizer() -> None:
     found = job(train=False)
     card = job_card(found, found.step)
     assert card["flops"] == 2 * BATCH * WIDTH * CLASSES

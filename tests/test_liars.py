@@ -86,9 +86,7 @@ def test_a_step_that_does_not_work_is_found(found: dict[str, Found], name: str) 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("kept-results.Honest", "switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess"),
-    ],
+    [*("kept-results.Honest", "switches.Honest", "switches.RestoresWhatItChanged", "switches.AloneInItsProcess")],
 )
 def test_an_honest_pair_passes(found: dict[str, Found], name: str) -> None:
     assert {variant: each.reason for variant, each in found[name].items() if each.outcome != "measured"} == {}
@@ -147,9 +145,7 @@ def test_a_switch_that_a_build_leaves_changed_is_named(found: dict[str, Found], 
         ("imports-dtype.Adding", "baseline", "global switch", "importing imports_dtype.py changed and left changed: "),
     ],
 )
-def test_it_is_found_wherever_it_happens(
-    found: dict[str, Found], name: str, variant: str, kind: str, reason: str
-) -> None:
+def test_it_is_found_at_any_place(found: dict[str, Found], name: str, variant: str, kind: str, reason: str) -> None:
     record = found[name][variant]
     assert (record.outcome, record.kind) == ("failed", kind)
     assert record.reason.startswith(reason)

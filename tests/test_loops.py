@@ -73,11 +73,6 @@ def test_a_diff_shows_what_leaves_and_what_stands_in_its_place() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["(" * 100_000, "x = " + "-" * 200_000 + "1"])
-def test_what_cannot_be_parsed_is_no_diff(text: str) -> None:
-    assert loop_diff(text, "training") == ""
-
-
 @pytest.mark.parametrize("text", ["F.softmax(query @ key.mT)", "nn.GELU()", "tar xf photos.tar", ""])
 def test_code_of_a_model_is_shown_by_itself(text: str) -> None:
     assert loop_diff(text, "training") == ""

@@ -278,12 +278,7 @@ VISIBLE = [
 @pytest.mark.usefixtures("four_cards")
 @pytest.mark.parametrize(
     ("listed", "expected"),
-    [
-        *VISIBLE,
-        ("MIG-aaaa", [3]),
-        ("MIG-aaaa,MIG-bbbb", [3]),
-        ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3]),
-    ],
+    [*VISIBLE, ("MIG-aaaa", [3]), ("MIG-aaaa,MIG-bbbb", [3]), ("MIG-aaaa,MIG-cccc,MIG-bbbb", [3])],
 )
 def test_only_those_gpus_are_described_that_cuda_is_let_see(listed: str, expected: list[int]) -> None:
     assert indices({}) == [0, 1, 2, 3]

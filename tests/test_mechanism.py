@@ -144,9 +144,7 @@ def seen(
         ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>", False),
     ],
 )
-def test_kernels_on_tensor_cores_are_known_by_their_names(
-    monkeypatch: pytest.MonkeyPatch, name: str, found: bool
-) -> None:
+def test_kernels_on_tensor_cores_are_known_by_name(monkeypatch: pytest.MonkeyPatch, name: str, found: bool) -> None:
     seen(monkeypatch, done=[name], calls=["aten::mm", "cudaLaunchKernel"])
     assert mechanism.tensor_core_kernels(lambda: None) == found
 
@@ -160,8 +158,7 @@ def test_a_step_s_first_kernels_are_counted_in_a_thread_of_its_own(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "count",
-    [mechanism.launches, mechanism.tensor_core_kernels, mechanism.first_kernels, mechanism.copies_to_device],
+    "count", [mechanism.launches, mechanism.tensor_core_kernels, mechanism.first_kernels, mechanism.copies_to_device]
 )
 def test_where_the_profiler_is_blind_nothing_is_counted(
     monkeypatch: pytest.MonkeyPatch, count: Callable[[Callable[[], None]], object]
@@ -173,9 +170,7 @@ def test_where_the_profiler_is_blind_nothing_is_counted(
 
 
 @pytest.mark.parametrize("done", [[], ["void at::native::vectorized_elementwise_kernel<4, FillFunctor<float>>"]])
-def test_whether_the_profiler_is_blind_is_found_out_with_a_kernel_of_our_own(
-    monkeypatch: pytest.MonkeyPatch, done: list[str]
-) -> None:
+def test_whether_the_profiler_is_blind_is_tried_with_a_kernel(monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
     whether = mechanism._gpu_is_visible.__wrapped__
     seen(monkeypatch, done=done, calls=["aten::fill_"])
     launched: list[str] = []

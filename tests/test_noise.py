@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from tests.noise import NoNoise, bursts, noise
+from tests.noise import NoNoise, noise
 from tipbench.machine.controls import callers
 
 
@@ -50,15 +50,3 @@ def test_that_it_ended_by_itself_is_noticed() -> None:
             pass
         with pytest.raises(NoNoise):
             check()
-
-
-def test_one_whose_parent_is_another_leaves_at_once() -> None:
-    command = [sys.executable, "-m", "tests.noise", "1", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, env=callers())
-    assert (done.returncode, done.stdout, done.stderr) == (0, "burning\n", "")
-
-
-def test_bursts_repeat_with_their_seed_and_stay_within_their_bounds() -> None:
-    first, again, other = ([next(drawn) for _ in range(200)] for drawn in map(bursts, (1, 1, 2)))
-    assert first == again != other
-    assert all(0.02 <= seconds <= 0.5 for pair in first for seconds in pair)

@@ -91,9 +91,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_command_that_is_surveyed_ends_with_advise_and_so_does_all_that_it_has_started(
-    tmp_path: Path, kill: bool
-) -> None:
+def test_a_command_that_is_surveyed_ends_with_advise_as_does_all_that_it_starts(tmp_path: Path, kill: bool) -> None:
     marker = tmp_path / "pid"
     advise = [sys.executable, "-P", "-m", "tipbench", "advise", "--out", str(tmp_path / "advice"), "--"]
     with subprocess.Popen([*advise, sys.executable, "-c", COMMAND, str(marker)], stderr=subprocess.PIPE) as command:

@@ -52,9 +52,7 @@ def test_every_amount_is_planted_as_often_on_one_side_as_on_the_other() -> None:
 
 
 @pytest.mark.parametrize(("drawn", "sides"), [(-10, (210, 200)), (0, (200, 200)), (10, (200, 210))])
-def test_what_is_drawn_falls_on_one_side_or_on_none(
-    monkeypatch: pytest.MonkeyPatch, drawn: int, sides: tuple[int, int]
-) -> None:
+def test_what_is_drawn_is_on_one_or_none(monkeypatch: pytest.MonkeyPatch, drawn: int, sides: tuple[int, int]) -> None:
     monkeypatch.setattr(planted, "DRAWN", drawn)
     assert counted(planted.AtRandom(torch.device("cpu"))) == sides
     assert planted.AtRandom.truth == {}

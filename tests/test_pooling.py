@@ -50,11 +50,6 @@ def test_no_interval_of_a_run_becomes_narrower_by_what_is_assumed(mean: float, h
     assert mean + half < high
 
 
-def test_nothing_cannot_be_pooled() -> None:
-    with pytest.raises(ValueError, match="no runs"):
-        pool_runs([], TIMES)
-
-
 @pytest.mark.parametrize("runs", [1, 2, 3, 4])
 @pytest.mark.parametrize("truth", [0.0, 0.05, 0.4])
 def test_the_interval_over_runs_holds_the_truth(runs: int, truth: float) -> None:
@@ -120,6 +115,8 @@ def test_what_one_run_says_of_an_effect(mean: float, error: float, expected: Sta
 
 def test_no_run_says_nothing() -> None:
     assert state([], TIMES, MARGIN, BOUNDS) == State("open")
+    with pytest.raises(ValueError, match="no runs"):
+        pool_runs([], TIMES)
 
 
 def test_what_an_earlier_run_said_stays_while_it_is_likely() -> None:

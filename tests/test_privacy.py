@@ -340,17 +340,8 @@ def test_nothing_of_the_machine_is_in_what_is_sent(tmp_path: Path, monkeypatch: 
     }  # fmt: skip
     with serving(tmp_path) as server:
         folder = server.wiki()
-        words = [
-            sys.executable,
-            "-m",
-            "tipbench",
-            "publish",
-            "--flavour",
-            "github",
-            "--to",
-            f"git+{server.url}/wiki.git",
-            str(file),
-        ]
+        command = [sys.executable, "-m", "tipbench", "publish", "--flavour", "github"]
+        words = [*command, "--to", f"git+{server.url}/wiki.git", str(file)]
         for more in (["--dry-run"], []):
             done = subprocess.run([*words, *more], env=env, cwd=home, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr

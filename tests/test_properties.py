@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +12,11 @@ import scipy.stats
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.made_up import info, launch, measured, run
+from tests.made_up import only, recorded, run
 from tipbench.records import store
-from tipbench.records.record import Launch, Record
-from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, RULES, decide
-from tipbench.verdict.statistics import (
-    SHARE,
-    Mean,
-    discoveries,
-    error_of_trimmed,
-    round_effect,
-    student,
-    trimmed_mean,
-)
-from tipbench.verdict.verdict import Judgement, judge
+from tipbench.records.record import Launch
+from tipbench.verdict.rules import AT_MOST, BOUND, MARGIN, decide
+from tipbench.verdict.statistics import SHARE, Mean, discoveries, error_of_trimmed, round_effect, student, trimmed_mean
 
 # No clock and no chance in what is tried: the same examples everywhere.
 exactly = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,9 +50,7 @@ def test_its_error_is_scipys(values: list[float]) -> None:
 
 @exactly
 @given(st.lists(some_seconds, min_size=1, max_size=8), st.lists(some_seconds, min_size=1, max_size=8), some_seconds)
-def test_round_effect_turns_with_the_sides_and_knows_no_unit(
-    baseline: list[float], optimized: list[float], unit: float
-) -> None:
+def test_round_effect_turns_and_knows_no_unit(baseline: list[float], optimized: list[float], unit: float) -> None:
     result = round_effect(baseline, optimized)
     assert round_effect(optimized, baseline) == -result
     assert round_effect(baseline, baseline) == 0
@@ -91,18 +79,18 @@ def test_discoveries_are_scipys(p_values: list[float], rate: float) -> None:
     assert discoveries(p_values, rate) == expected.tolist()
 
 
+def test_what_the_properties_do_not_reach() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        trimmed_mean([])
+    with pytest.raises(ValueError, match="at least 2"):
+        student([0.1])
+    assert error_of_trimmed([0.1]) == 0, "one value has no error of its own"
+    assert round_effect([2.0, 8.0], [1.0, 4.0]) == pytest.approx(math.log(2))
+    of_ties_and_of_nothing = [discoveries(values, 0.05) for values in ([0.05] * 3, [0.03, 0.9, 0.9], [])]
+    assert of_ties_and_of_nothing == [[True] * 3, [False] * 3, []]
+
+
 # ---- verdicts ----
-
-
-def recorded(effects: Sequence[float]) -> Record:
-    """A record with one launch an effect, in this order."""
-    made = tuple(launch({"optimized": effect}, seed, rounds=3) for seed, effect in enumerate(effects))
-    return replace(measured(info(), {"optimized": 0.0}), launches=made)
-
-
-def only(record: Record) -> Judgement:
-    (judgement,) = judge(record, RULES, cores=2)
-    return judgement
 
 
 @st.composite

@@ -181,9 +181,7 @@ def test_files_that_cannot_be_published(wiki: Path, tmp_path: Path, capsys: pyte
     assert commits(wiki) == 1
 
 
-def test_a_truncated_file_is_published_with_its_notice(
-    wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_truncated_file_goes_with_its_notice(wiki: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = stored(tmp_path, on("a"))
     file.write_text(file.read_text()[:-200])
     assert publish(wiki, file) == 0

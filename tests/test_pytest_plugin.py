@@ -90,14 +90,9 @@ class Folder:
 
     def run(self, *arguments: str, module: str = "pytest", **env: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
-        return subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            cwd=self.path,
-            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "300", **env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-m", module, *arguments]
+        around = {**os.environ, "PYTHONPATH": path, "COLUMNS": "300", **env}
+        return subprocess.run(command, cwd=self.path, env=around, capture_output=True, text=True)
 
     def pytest(self, *arguments: str, **env: str) -> tuple[int, str]:
         done = self.run("-W", "error", "-rs", "pairs.py", *arguments, **env)
@@ -164,14 +159,9 @@ def test_only_folders_whose_conftest_asks_have_pairs(tmp_path: Path) -> None:
 
 def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
-    options = ["--tipbench-device", "cpu"]
-    done = subprocess.run(
-        [*command, *options, BENCHMARKS / "general", BENCHMARKS / "control.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command += ["--tipbench-device", "cpu"]
+    files = [BENCHMARKS / "general", BENCHMARKS / "control.py"]
+    done = subprocess.run([*command, *files], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     collected = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
     assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in collected

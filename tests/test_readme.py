@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tipbench.cli import EXIT_CODES
 from tipbench.engine.launcher import Launcher
 from tipbench.engine.limits import Limits
 from tipbench.engine.plan import Plan
@@ -71,15 +70,3 @@ def test_the_example_pair_works_when_pasted_into_a_folder_of_ones_own(tmp_path: 
     assert (record.outcome, record.kind, record.reason) == ("measured", "", "")
     assert record.variants["optimized"].mechanism["baseline"] == 2
     assert record.variants["optimized"].mechanism["optimized"] == 1
-
-
-def test_it_is_short_and_lists_the_folders() -> None:
-    text = README.read_text()
-    assert len(text.splitlines()) <= 90
-    folders = {page.parent.name for page in HOME.glob("[a-z]*/README.md")}
-    assert set(re.findall(r"^- \[(\w+)/\]", text, re.MULTILINE)) == folders
-
-
-def test_exit_codes_are_those_of_the_command() -> None:
-    said = " ".join(README.read_text().split())
-    assert f"Exit codes: {EXIT_CODES.removeprefix('exit codes: ')}." in said

@@ -1,4 +1,4 @@
-"""An advice that goes on, or whose folder is damaged; and what a job is called is shown as harmless text."""
+"""An advice that goes on, or whose folder is damaged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import pytest
 from tests.test_advice_flow import Machine, summed
 from tests.test_advise_page import SURVEY, together
 from tipbench.advise import command, curves, parts, surveyed, tuned
-from tipbench.advise.job_words import headline
 from tipbench.advise.outcome import gain
 from tipbench.cli import main
 from tipbench.given.curve import JobCurve
-from tipbench.given.survey import Survey, WayHere
-from tipbench.tip.wording import lines_of
+from tipbench.given.survey import WayHere
 
 WAYS = [
     WayHere("amp", "amp", "Use it.", "use(it)", changes_numbers=True),
@@ -79,9 +77,7 @@ def test_an_advice_is_not_published(tmp_path: Path, advice: Path, capsys: pytest
     assert "what is about a job of your own is not published" in capsys.readouterr().err
 
 
-def test_a_part_that_cannot_be_written_is_one_sentence(
-    advice: Path, job: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_part_is_one_sentence(advice: Path, job: str, capsys: pytest.CaptureFixture[str]) -> None:
     (pairs,) = advice.glob("together*/pairs")
     shutil.rmtree(pairs)
     pairs.touch()
@@ -91,15 +87,7 @@ def test_a_part_that_cannot_be_written_is_one_sentence(
     assert message.endswith("begin a new advice with --out")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["OTHER"],
-        ["JOB", "--seed", "7"],
-        ["--", sys.executable, "JOB"],
-    ],
-)
+@pytest.mark.parametrize("words", [[], ["OTHER"], ["JOB", "--seed", "7"], ["--", sys.executable, "JOB"]])
 def test_an_advice_goes_on_only_with_the_job_and_options_that_are_typed_again(
     tmp_path: Path, advice: Path, job: str, machine: Machine, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,21 +136,7 @@ def test_what_is_taken_away_is_sound_whatever_a_job_is_called(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"subject": 3}'])
-def test_a_damaged_advice_is_one_sentence(
-    advice: Path, job: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_one_is_one_sentence(advice: Path, job: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (advice / "job.json").write_text(text)
     assert resumed(advice, job) == 2
     assert capsys.readouterr().err.endswith("begin a new advice\n")
-
-
-def test_what_a_job_prints_and_is_called_reaches_the_terminal_as_harmless_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ways = [replace(way, do="do\x1b[2J()", title="\u202etitle") for way in WAYS]
-    evil: Survey = replace(A_JOB, name="\x1b]0;x\x07train.py:job", ways=ways)
-    monkeypatch.setattr(command, "survey_job", lambda *_: evil)
-    assert main(["advise", job, "--out", str(tmp_path / "advice")]) == 0
-    printed = capsys.readouterr()
-    assert not set(printed.out + printed.err) & set("\x1b\x07\u202e")
-    assert lines_of(headline(evil)) in printed.err

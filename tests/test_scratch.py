@@ -62,9 +62,7 @@ def test_it_is_new_and_gone_at_its_end(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_what_a_kill_in_the_middle_of_its_removal_left_is_removed_by_the_next(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_kill_amid_its_removal_left_is_removed_by_the_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Scratch()
     for name in ("a", "z"):
         (held.path / name).mkdir()
@@ -141,15 +139,8 @@ def small(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[
 
     The results of runs go into `tmp_path`.
     """
-    unshare = [
-        "taskset",
-        "--cpu-list",
-        str(min(os.sched_getaffinity(0))),
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-    ]
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    unshare = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *alone]
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], capture_output=True).returncode:
         pytest.skip("file systems cannot be mounted here")
     with tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as folder:

@@ -148,9 +148,7 @@ def test_an_error_in_a_mechanism_is_the_pairs_failure_with_its_line(session: Ope
         ("AppliesNothing", lambda session: session.observe("baseline", 0), "mechanism=falls("),
     ],
 )
-def test_a_method_that_is_missing_is_named(
-    session: Opened, pair: str, door: Callable[[Session], object], missing: str
-) -> None:
+def test_a_missing_method_is_named(session: Opened, pair: str, door: Callable[[Session], object], missing: str) -> None:
     with pytest.raises(Failed) as failed:
         door(session(pair))
     assert missing in failed.value.why.text

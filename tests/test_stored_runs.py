@@ -13,7 +13,6 @@ from tipbench.compare.inputs import MOST_RUNS
 from tipbench.compare.stored import beginning, read_run, results_files
 from tipbench.records import store
 from tipbench.records.record import Run
-from tipbench.records.store import StoreError
 
 
 @pytest.fixture
@@ -82,16 +81,6 @@ def test_a_run_is_read_as_it_is_compared(results: Path) -> None:
     assert len(found.results) > 15
     assert found.results[0].verdict == "no difference"
     assert found.notices == ()
-
-
-def test_an_error_of_a_file_names_it(results: Path) -> None:
-    file = stored_as(results, "aaaa1111")
-    bad, gone = file.with_name("bad.jsonl"), file.with_name("gone.jsonl")
-    bad.write_text("{}\n")
-    with pytest.raises(StoreError, match=r"bad\.jsonl, line 1: schema None"):
-        read_run(bad)
-    with pytest.raises(StoreError, match=r"gone\.jsonl cannot be read"):
-        read_run(gone)
 
 
 def test_too_many_runs_are_refused_before_any_record_is_read(results: Path, parsed: list[Path]) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import tipbench
 from tests.made_up import MIB, both, count, info, measured, realistic, run, stored, trainings, with_table
-from tipbench.records.store import StoreError
 from tipbench.report.results import results
 from tipbench.report.table import COLUMNS, frame
 
@@ -66,11 +65,6 @@ def test_runs_follow_one_another_and_every_column_has_its_type(tmp_path: Path) -
     assert len(stopped)
     assert stopped.speedup.isna().all()
     assert (stopped.reason != "").all()
-
-
-def test_a_file_that_is_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"absent\.jsonl"):
-        tipbench.load(tmp_path / "absent.jsonl")
 
 
 def test_importing_the_package_is_light_and_loading_needs_no_torch(tmp_path: Path) -> None:

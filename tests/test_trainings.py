@@ -106,11 +106,8 @@ def test_trainings_are_counted_into_a_table_that_reports_of_the_folder_use(tmp_p
     file.write_text(MADE_UP)
     (missing,) = discover(file.parent, "cpu").broken
     assert "made_up.toml" in missing.reason
-    subprocess.run(
-        [sys.executable, str(file), "--seeds", "3"],
-        env={**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)},
-        check=True,
-    )
+    env = {**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)}
+    subprocess.run([sys.executable, str(file), "--seeds", "3"], env=env, check=True)
     (pair,) = discover(file.parent, "cpu").pairs
     (row,) = results(run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)}))
     assert "600 -> 300 steps" in describe_trainings(row)
@@ -225,9 +222,7 @@ def test_a_schedule_reaches_the_target_in_a_training_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("lesson", [lessons.NEXT_BYTE, lessons.CLEAN_PHOTOS], ids=["text", "photos"])
-def test_a_training_goes_on_from_the_target_to_the_score(
-    lesson: lessons.Lesson, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_goes_on_from_target_to_score(lesson: lessons.Lesson, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lessons, "LOOK", 20)
     course = lessons.Course(replace(lesson, target=math.inf), 0.001, batch=10, steps=6)
     found = course.train(0, CPU)

@@ -6,19 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.made_up import info, launch, measured
+from tests.made_up import info, launch, measured, only
 from tipbench.records.record import Launch, Outcome, Record, VariantRecord
 from tipbench.tip.reason import Reason, reasons_text, remedies
 from tipbench.verdict.launches import is_disturbed, launch_effect
 from tipbench.verdict.rules import RULES
-from tipbench.verdict.verdict import Judgement, judge, launches_to_decide
+from tipbench.verdict.verdict import judge, launches_to_decide
 
 CORES = 2
-
-
-def only(record: Record) -> Judgement:
-    (judgement,) = judge(record, RULES, CORES)
-    return judgement
 
 
 @pytest.mark.parametrize(
@@ -152,9 +147,7 @@ def test_a_gpu_held_back_by_heat_or_hardware_quarantines_a_round(event: str, gon
         (0.0, (1700, 1980), "no difference"),
     ],
 )
-def test_a_claim_holds_without_what_the_gpus_clock_may_have_brought(
-    effect: float, mhz: tuple[int, ...], verdict: str
-) -> None:
+def test_a_claim_holds_without_what_a_gpus_clock_may_bring(effect: float, mhz: tuple[int, ...], verdict: str) -> None:
     record = measured(info(device="cuda"), {"optimized": effect}, spread=0.0005)
     if mhz:
         side = dict(zip(("baseline", "optimized"), mhz, strict=True))

@@ -94,6 +94,15 @@ def wait_for(true: Callable[[], Any], limit: float) -> bool:
     return True
 
 
+def put_in_front(patch: pytest.MonkeyPatch, folder: Path, **scripts: str) -> None:
+    """Have the shell run these scripts where programs of their names are called."""
+    folder.mkdir(exist_ok=True)
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
 if __name__ == "__main__":
     from tipbench.cli import main
 

@@ -5,9 +5,7 @@ import os
 import torch
 from torch import distributed
 
-from tipbench.tip.mechanism import falls
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from tipbench.tip.words import Claim, Pair, Step, Tip, falls, process_settings
 
 TIP = Tip(id="bad-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 
@@ -19,9 +17,6 @@ class _Averaging(Pair):
 
     @process_settings(ranks=2)
     def baseline(self) -> Step:
-        return self.averaging()
-
-    def averaging(self) -> Step:
         x = torch.randn(10, device=self.device)
 
         def step() -> torch.Tensor:
@@ -31,28 +26,26 @@ class _Averaging(Pair):
 
         return step
 
-
-class OneRankRaises(_Averaging):
     @process_settings(ranks=2)
     def optimized(self) -> Step:
-        averaging = self.averaging()
+        averaging = self.baseline()
 
         def step() -> torch.Tensor:
             if distributed.get_rank() == 1:
-                raise ValueError("rank 1 has had enough")
+                self.fail()
             return averaging()  # type: ignore[no-any-return]
 
         return step
+
+    def fail(self) -> None:
+        raise NotImplementedError
+
+
+class OneRankRaises(_Averaging):
+    def fail(self) -> None:
+        raise ValueError("rank 1 has had enough")
 
 
 class OneRankDies(_Averaging):
-    @process_settings(ranks=2)
-    def optimized(self) -> Step:
-        averaging = self.averaging()
-
-        def step() -> torch.Tensor:
-            if distributed.get_rank() == 1:
-                os._exit(5)
-            return averaging()  # type: ignore[no-any-return]
-
-        return step
+    def fail(self) -> None:
+        os._exit(5)

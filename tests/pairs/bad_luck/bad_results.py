@@ -2,9 +2,7 @@
 
 import torch
 
-from tipbench.tip.counts import operations
-from tipbench.tip.mechanism import falls
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Pair, Step, Tip, falls, operations
 
 TIP = Tip(id="bad-results", title="Compute something else", guide=(), claim=Claim.FASTER)
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Pair, Step, Tip, stays
 
 TIP = Tip(id="bad-steps", title="End badly", guide=(), claim=Claim.FASTER)
 

@@ -2,8 +2,7 @@
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Pair, Step, Tip, stays
 
 TIP = Tip(id="good", title="Add once", guide=(), claim=Claim.FASTER)
 

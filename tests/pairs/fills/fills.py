@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Pair, Step, Tip, stays
 
 TIP = Tip(id="fills", title="Leave room", guide=(), claim=Claim.FASTER)
 

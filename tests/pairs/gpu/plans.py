@@ -6,11 +6,7 @@ import torch
 
 from benchmarks.gpu.cudnn_benchmark import searching
 from tests.made_up_cuda import convolve
-from tipbench.tip.counts import Unseen
-from tipbench.tip.mechanism import falls
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings, within
-from tipbench.tip.sizes import Sizes
+from tipbench.tip.words import Claim, Pair, Sizes, Step, Tip, Unseen, falls, process_settings, within
 
 TIP = Tip(id="plans", title="Search for convolution algorithms", guide=(), claim=Claim.FASTER)
 

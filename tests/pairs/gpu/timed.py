@@ -5,9 +5,7 @@ from collections.abc import Callable
 import torch
 
 from tests.made_up_cuda import CUDA
-from tipbench.tip.mechanism import falls
-from tipbench.tip.pair import Claim, Equal, Pair, Step, Tip
-from tipbench.tip.sizes import Sizes
+from tipbench.tip.words import Claim, Equal, Pair, Sizes, Step, Tip, falls
 
 TIP = Tip(id="timed", title="Work that lasts on a card", guide=(), claim=Claim.FASTER)
 

@@ -5,9 +5,7 @@ import time
 
 import torch
 
-from tipbench.tip.mechanism import falls
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings
+from tipbench.tip.words import Claim, Pair, Step, Tip, falls, process_settings
 
 TIP = Tip(id="knocked-ranks", title="Lose a rank", guide=(), claim=Claim.FASTER)
 

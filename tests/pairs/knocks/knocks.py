@@ -5,10 +5,7 @@ import time
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.needs import Need
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.reason import Reason
+from tipbench.tip.words import Claim, Need, Pair, Reason, Step, Tip, stays
 
 TIP = Tip(id="knocks", title="Add less often", guide=(), claim=Claim.FASTER)
 

@@ -4,10 +4,7 @@ from itertools import count
 
 import torch
 
-from tipbench.tip.counts import operations
-from tipbench.tip.mechanism import falls, stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip, variant
-from tipbench.tip.process import within
+from tipbench.tip.words import Claim, Pair, Step, Tip, falls, operations, stays, variant, within
 
 TIP = Tip(id="kept-results", title="Do not do the work", guide=(), claim=Claim.FASTER)
 

@@ -3,15 +3,13 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip
-from tipbench.tip.process import process_settings, within
+from tipbench.tip.words import Claim, Pair, Step, Tip, process_settings, stays, within
 
 TIP = Tip(id="switches", title="Change what the other side runs with", guide=(), claim=Claim.FASTER)
 
@@ -51,6 +49,15 @@ class _Adding(Pair):
         x = torch.randn(10, device=self.device)
         return lambda: x + 1
 
+    def changing(self, change: Callable[[], object]) -> Step:
+        step = self.build()
+
+        def changed() -> torch.Tensor:
+            change()
+            return step()  # type: ignore[no-any-return]
+
+        return changed
+
     def baseline(self) -> Step:
         return self.build()
 
@@ -71,27 +78,28 @@ class Steps(_Adding):
     """Changes one in a step."""
 
     def optimized(self) -> Step:
-        step = self.build()
-
-        def changing() -> torch.Tensor:
-            torch.set_default_dtype(torch.float64)
-            return step()  # type: ignore[no-any-return]
-
-        return changing
+        return self.changing(lambda: torch.set_default_dtype(torch.float64))
 
 
 class StepsLater(_Adding):
     """Long after the check, in a block."""
 
     def optimized(self) -> Step:
-        step, calls = self.build(), count(1)
+        calls = count(1)
 
-        def changing() -> torch.Tensor:
+        def late() -> None:
             if next(calls) == 20:
                 torch.set_num_threads(7)
-            return step()  # type: ignore[no-any-return]
 
-        return changing
+        return self.changing(late)
+
+
+class BeyondItsScope(_Adding):
+    """A switch is declared, but another one is left changed."""
+
+    @within(torch.no_grad)
+    def optimized(self) -> Step:
+        return self.changing(lambda: torch.set_num_threads(7))
 
 
 class Baseline(_Adding):
@@ -100,20 +108,6 @@ class Baseline(_Adding):
     def baseline(self) -> Step:
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         return self.build()
-
-
-class BeyondItsScope(_Adding):
-    """A switch is declared, but another one is left changed."""
-
-    @within(torch.no_grad)
-    def optimized(self) -> Step:
-        step = self.build()
-
-        def changing() -> torch.Tensor:
-            torch.set_num_threads(7)
-            return step()  # type: ignore[no-any-return]
-
-        return changing
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from tipbench.tip.mechanism import stays
-from tipbench.tip.pair import Claim, Pair, Step, Tip
+from tipbench.tip.words import Claim, Pair, Step, Tip, stays
 
 TIP = Tip(
     id="works-ahead",
