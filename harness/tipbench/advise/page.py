@@ -214,8 +214,7 @@ def _gains(answer: Answer, survey: Survey, of_tip: Sequence[Result]) -> str:
     ways = sides_alone(survey)[answer.tip]
     if len(ways) == 1:
         return "; ".join([*(gain.brought for gain in answer.gains), *answer.remarks]) or answer.gain
-    names = {side: f" ({name})" if (name := way.name.partition("/")[2]) else "" for side, way in ways.items()}
-    do = {side: f"{way.in_a_line}{names[side]}" for side, way in ways.items()}
+    do = {side: way.in_a_line for side, way in ways.items()}
     return "; ".join(f"{do[result.variant]}: {speedup_of(result)}" for result in of_tip if result.variant in do)
 
 

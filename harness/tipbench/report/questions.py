@@ -37,14 +37,14 @@ WORK_COLUMNS = {
 
 QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
-    "Which batch size?": ("batch-size",),
+    "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes",),
-    "bfloat16?": ("amp",),
+    "bfloat16?": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "The first step compiles: what shortens it?": ("regional-compile", "changing-shapes"),
+    "The first step compiles: what shortens it?": ("regional-compile", "changing-shapes", "compile-cache"),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""

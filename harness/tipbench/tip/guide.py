@@ -14,9 +14,9 @@ import msgspec
 from tipbench.tip.pair import Claim
 
 FOREMOST = {
-    "channels-last": "ResNetInference", "amp": "", "sdpa": "GPTInference", "no-grad": "", "tensor-cores": "",
-    "cuda-graphs": "", "fused-optimizer": "", "pin-memory": "", "openmp-threads": "", "compile-modes": "",
-    "async-loading": "TrainingFromStorage", "allocator": "",
+    "channels-last": "ResNetInference", "amp": "", "half-precision": "", "sdpa": "GPTInference", "no-grad": "",
+    "tensor-cores": "", "cuda-graphs": "", "fused-optimizer": "", "pin-memory": "", "openmp-threads": "",
+    "compile-modes": "", "async-loading": "TrainingFromStorage", "allocator": "",
 }  # fmt: skip
 """Tips that come first, in runs and on pages: those that guides name first, that few jobs have followed already, and
 that brought 5 % and more in the stored runs, or cost as much; the soonest measured first. A short run reaches few
