@@ -91,7 +91,7 @@ def test_how_to_make_a_change_has_its_code_its_condition_and_its_price() -> None
 def test_questions_are_answered_with_their_number_or_the_command_that_would_tell() -> None:
     page = markdown(run([training("GPTTraining", 0.3, of=tip("compile-modes"))]))
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
-    assert "- `tipbench run async-loading batch-size amp " in page
+    assert "- `tipbench run async-loading batch-size request-batches amp half-precision " in page
     assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16?\n" in page
     for of_baseline, answer in (
         (0.001, ["Which changes alter outputs, by how much of the largest at most? a 2.0 %"]),

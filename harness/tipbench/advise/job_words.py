@@ -97,7 +97,7 @@ def where(survey: Survey) -> list[str]:
     sentences += [_sentence(diagnosis.evidence)] if diagnosis.evidence else []
     for phase in (LOADING, OPTIMIZER):
         if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1 and not (phase == LOADING and survey.unlike):
-            sentences.append(f"Making {PHASE_NAMES[phase]} free would give at most {min(99, 1 / (1 - shares[phase])):.3g}x.")
+            sentences.append(f"Making {PHASE_NAMES[phase]} free would give at most {1 / (1 - shares[phase]):.2f}x.")
     if first := dict.fromkeys(way.tip for way in survey.ways if way.first and not way.why_not):
         sentences.append(f"Tried before all others, as they can act on that: {', '.join(first)}.")
     elif barred := next((way for way in survey.ways if way.first), None):

@@ -63,11 +63,9 @@ class TipLine:
     below: tuple[str, ...] = ()
 
 
-MOST = 3
-"""Jobs that are named in an answer; of more, the kind of work is."""
-
-LEANER = 0.1
-"""Share of live tensors that a change must save to be named among those that save memory and are about time."""
+MOST, LEANER = 3, 0.1
+"""Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time must
+save to be named among those that save memory."""
 
 SHORT = 156
 """Most characters of a question and its answer in one line."""
@@ -80,7 +78,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
-            parts = [f"{answer.tip}: " * (len(tips) > 1) + _brief(answer) for answer in answers]
+            parts = [f"{answer.tip}: " * (answer.tip != tips[0]) + _brief(answer) for answer in answers]
             yield _line(question, address(answers[0].tip), parts)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
@@ -130,8 +128,9 @@ def _brief(answer: Answer) -> str:
     against = f", against {answer.against}" if answer.against else ""
     name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
     others = f" ({answer.alternatives})" if answer.alternatives else ""
-    brings = [f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains[:MOST]]
-    brought = lead.cost if answer.kind == DO_NOT else ", ".join(brings)
+    first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
+    few = f" ({pays} of {len(answer.gains)} jobs)" if 0 < pays < len(answer.gains) and not lead.value else ""
+    brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
     return f"{name}{brought}{others}{more}{against}"
 
 
