@@ -64,8 +64,8 @@ class TipLine:
 
 
 MOST, LEANER = 3, 0.1
-"""Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time must
-save to be named among those that save memory."""
+"""Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time
+must save to be named among those that save memory."""
 
 SHORT = 156
 """Most characters of a question and its answer in one line."""
