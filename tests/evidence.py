@@ -69,21 +69,48 @@ def main() -> int:
 
 def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) -> None:
     """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
-    out to harm. Pairs of other sizes since, or that lack a variant, are not in it. The page names the run's commit: the
-    code of a pair may have been rewritten since."""
+    out to harm. Pairs of other sizes since are not in it, nor are variants that are gone. The page names the run's
+    commit: the code of a pair may have been rewritten since."""
     lines = [json_line.parse_line(line) for line in stored.read_bytes().splitlines()]
-    changed = set()
+    changed, gone = set(), dict[str, set[str]]()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
-        if name in now and info["sizes"] == now[name].sizes and _variants(info) <= _variants(asdict(now[name])):
+        if name in now and info["sizes"] == now[name].sizes:
             info["tip"] = dict(now[name].tip)
+            gone[name] = _variants(info) - _variants(asdict(now[name]))
+            info["variants"] = [variant for variant in info["variants"] if variant["name"] not in gone[name]]
         else:
             changed.add(name)
+    for line in lines:
+        _take_out(line, gone.get(line.get("pair", ""), set()))
     lines[0]["planned"] = [name for name in lines[0]["planned"] if name not in changed]
     if changed:
         print(f"{stored.name} without {len(changed)} pairs that have changed since: {', '.join(sorted(changed))}")
     copy.parent.mkdir(parents=True, exist_ok=True)
-    copy.write_bytes(b"".join(json_line.dump_line(line) for line in lines if line.get("pair") not in changed))
+    left = [line for line in lines if line.get("pair") not in changed and _sides(line) != {"baseline"}]
+    copy.write_bytes(b"".join(map(json_line.dump_line, left)))
+
+
+def _take_out(line: dict[str, Any], gone: set[str]) -> None:
+    """Take these variants out of what a line stores of its pair."""
+    launch = line.get("launch", {})
+    for of_variants in (
+        line.get("record", {}).get("variants", {}),
+        line.get("variants", {}),
+        launch.get("stretches", {}),
+    ):
+        for name in gone & of_variants.keys():
+            del of_variants[name]
+    timed = launch.get("variant", ())
+    left = [place for place, name in enumerate(timed) if name not in gone]
+    for name, blocks in launch.items():
+        if isinstance(blocks, list) and len(blocks) == len(timed):
+            launch[name] = [blocks[place] for place in left]
+
+
+def _sides(line: Mapping[str, Any]) -> set[str]:
+    """Those that a launch timed; of another line none."""
+    return set(line.get("launch", {}).get("variant", ()))
 
 
 def _variants(info: Mapping[str, Any]) -> set[str]:
