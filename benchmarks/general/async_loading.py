@@ -47,7 +47,7 @@ TIP = Tip(
             "data.__getitems__ = lambda indices: list(threads.map(data.__getitem__, indices))"
         ),
     },
-    when="loading waits for storage, or cores are idle",
+    when="loading waits for storage, or decodes while cores are idle",
     against="no workers; simulated storage, 10 ms or more a file",
     guide=("A1.1", "B3", "D1", "D6", "D8"),
     claim=Claim.FASTER,

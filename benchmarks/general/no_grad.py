@@ -27,7 +27,7 @@ TIP = Tip(
     ways={
         "inference_mode": "with torch.inference_mode(): outputs = model(batch)  # not to train with, or change in place"
     },
-    when="inference still records gradients (without, nn.TransformerEncoder returns zeros at padding)",
+    when="inference still records gradients (under no_grad nn.TransformerEncoder returns zeros at padding)",
     against="gradients recorded",
     guide=("A1.2", "M5"),
     claim=Claim.FASTER,

@@ -29,7 +29,7 @@ TIP = Tip(
         "for block in model.blocks: block.compile()  # torch 2.14 on: before, a block of torch.nn's own, such as "
         "nn.Sequential, stays uncompiled"
     ),
-    when="you compile a model of up to 8 equal blocks, or of blocks that differ in no number, such as an index",
+    when="you compile, and blocks are identical (those with an index of their own compile once each, 8 at most)",
     against="model.compile()",
     guide=("M7",),
     claim=Claim.SOONER,

@@ -204,7 +204,8 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     leads = {("" if way.is_headline else way.name) for answer in about for way in answer.ways[:1]}
     title += f": {lead}" if len(leads) == 1 and (lead := leads.pop()) else ""
     remarks = [f"not with: {answer.rival}" for answer in about if answer.rival]
-    remarks += [f"against {answer.against}" for answer in about if answer.one_of == COMPILED_MODEL and answer.against]
+    against = [re.sub(r" \(\w+\)", "", answer.against) for answer in about if answer.one_of == COMPILED_MODEL]
+    remarks += [f"against {one}" for one in against if one]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
