@@ -33,6 +33,7 @@ pytestmark = [
 
 NO_FAKE = (
     "cuda-graphs.SmallBatchTraining[by_hand]",  # captured on a real card alone
+    "decode-jpeg.DecodingForACard[on_the_card]",  # torchvision takes a stream of the card
     "fused-optimizer.ResNetTraining[optimized]",  # of SGD's fused kernel, as there is of AdamW's
     *(f"together.ResNetTraining[{side}]" for side in ("optimized", "without_channels_last", "without_amp")),
     *(f"no-padding.{pair}[nested_tensor]" for pair in ("TransformerEpoch", "GPTTraining")),
@@ -117,6 +118,7 @@ def error_of(number: int) -> str:
         stand_ins(stack.enter_context(pytest.MonkeyPatch.context()), card)
         stack.enter_context(torch.backends.cudnn.flags(enabled=False))  # torch reads what the card can do otherwise
         stack.enter_context(warnings.catch_warnings(action="error"))
+        warnings.filterwarnings("ignore", "The image decoding and encoding capabilities", DeprecationWarning)
         try:
             with card:
                 pair = PAIRS[name](torch.device("cuda"), for_test=True)
