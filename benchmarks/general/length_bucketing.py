@@ -72,8 +72,7 @@ TIP = Tip(
     ),
     ways={
         "constant_tokens": (
-            f"{LENGTHS}"
-            "tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
+            f"{LENGTHS}tokens, batches = loader.batch_size * sum(lengths) // len(lengths), [[]]\n"
             "for number in sorted(range(len(data)), key=lengths.__getitem__):  # all of it: not under DDP, or with "
             "a sampler or drop_last of your own; batches hold unlike numbers\n"
             "    if batches[-1] and (len(batches[-1]) + 1) * lengths[number] > tokens:\n"
@@ -84,8 +83,7 @@ TIP = Tip(
             "        shuffled = [self[number] for number in torch.randperm(len(self))]\n"
             "        self.order = [one for few in shuffled for one in few]  # results come so, unless in_order=False\n"
             "        return iter(shuffled)\n"
-            f"{ARGUMENTS}"
-            "batches = Shuffled(batches)\n"
+            f"{ARGUMENTS}batches = Shuffled(batches)\n"
             f"{IN_BATCHES}"
         ),
     },

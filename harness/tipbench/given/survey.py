@@ -64,7 +64,7 @@ class WayHere:
 
     @property
     def in_a_line(self) -> str:
-        """What to write, without its comments; with the way's name where it begins with one."""
+        """What to write, without its comments, and with the way's name where its text begins with a comment."""
         lines = [line.partition("  #")[0] for line in self.do.rstrip(":").split("\n")]
         named = f" ({self.name.partition('/')[2]})" if "/" in self.name and lines[0].startswith("#") else ""
         return " then ".join(line for line in lines if not line.startswith("#")) + named
