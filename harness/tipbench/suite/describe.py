@@ -19,7 +19,7 @@ from tipbench.suite.files import BENCHMARKS, explain, file_text, load_module, pa
 from tipbench.suite.source import sides
 from tipbench.tip.device import NoDevice, torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
-from tipbench.tip.pair import Pair, headline_variant, variants
+from tipbench.tip.pair import TOGETHER, Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
@@ -58,7 +58,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         needs=tuple(need.text for need in pair.needs),
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
-        worded=headline_variant(pair),
+        worded="" if tip.id == TOGETHER else headline_variant(pair),
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
         job=job_label(pair, tip.id),
         truth=dict(pair.truth),
