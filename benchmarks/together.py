@@ -33,7 +33,6 @@ TIP = Tip(
     },
     once="compiling",
     mechanism=changes("operations dispatched", operations),
-    no_micro="operations alone show nothing of what tips take from one another",
 )
 
 

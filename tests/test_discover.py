@@ -136,7 +136,7 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     info = pair(discovery, "variety.Plain")
     assert info.tip == {
         **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
-        **{"published": "", "status": "current", "note": "not always", "why_not": "", "no_micro": ""},
+        **{"published": "", "status": "current", "note": "not always", "why_not": ""},
         **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": "", "evidence": ""},
     }
     assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})

@@ -114,7 +114,6 @@ COUNTS: dict[str, list[Any]] = {
     "one-cycle.NextByte": [1, 20, 20, 20],
     "one-cycle.CleanPhotos": [1, 20, 20, 20],
     "amp.Linear": [0, 1],
-    "half-precision.Linear": [0, 1],
     "compile-modes.ConvolutionBlock": [3, 1],
     "compile-modes.ResNetInference": [83, 16, None],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
@@ -130,7 +129,6 @@ COUNTS: dict[str, list[Any]] = {
     "ahead-of-time.GPTInference": [18, 4],
     "request-batches.EncoderInference": [64, 16, 4, 1],
     "request-batches.ResNetInference": [64, 16, 4, 1],
-    "regional-compile.TransformerBlocks": [51, 17],  # of three blocks, or of one
     "regional-compile.GPTTraining": [40, 17],
     "compiled-optimizer.ManyParameters": [50, 1],
     "compiled-optimizer.GPTTraining": [208, 49],

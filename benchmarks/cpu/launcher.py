@@ -99,7 +99,6 @@ TIP = Tip(
         "threads and programs that yours starts, and a DataLoader's workers that are not forked, as from Python 3.14 "
         "on, share the first core: set KMP_AFFINITY=none before the line"
     ),
-    no_micro="it sets what `allocator`, `libiomp` and `numa` set, which try operations alone",
     why_not=(
         "Two threads wait little for each other with either OpenMP runtime, and what is left is what the allocator "
         "brings."

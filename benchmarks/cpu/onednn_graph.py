@@ -69,7 +69,6 @@ TIP = Tip(
     one_of="compiled model",
     mechanism=appears("parts of the graph that run fused", partitions),
     status="deprecated: TorchScript; use torch.compile",
-    no_micro="what lies around a convolution or a matrix product is fused in the graph of a whole model",
     why_not=(
         "The convolutions take nearly all of the time, and these are oneDNN's on both sides; fusion saves one "
         "pass over each output."

@@ -63,8 +63,11 @@ def batches_and_threads(step: Step) -> list[int]:
 
 TIP = Tip(
     id="openmp-threads",
-    title="Set the number of OpenMP threads, and of processes",
-    do=f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  # {{instances}} at once, or uvicorn --workers",
+    title="Divide the cores among processes and threads",
+    do=(
+        f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  "
+        "# to infer, {instances} at once, or uvicorn --workers: one alone leaves cores idle"
+    ),
     ways={"nothing_set": ""},
     when="many batches wait, each of them may take longer, and the model fits into memory several times",
     against="one process with a thread for every core",

@@ -42,7 +42,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     mechanism=rises("all-reduces a step", all_reduces),
     published="GPT-2 on two TITAN RTX: DataParallel 110.6 s, DDP 101.9 s, DDP without NVLink 131.4 s (Hugging Face)",
-    no_micro="both are ways to train a whole model on several GPUs: no single operation does it",
 )
 
 

@@ -93,7 +93,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="batches of like length",
     mechanism=falls("padded tokens an epoch", padded_tokens),
-    no_micro="padding is that of the batches of a data set, which take an epoch",
 )
 
 

@@ -55,7 +55,6 @@ TIP = Tip(
     mechanism=Mechanism(
         "requests for memory to the driver, and bytes reserved at most", requests_and_reserved, fewer_or_less
     ),
-    no_micro="what an allocator keeps fits or not after all that a job has run before",
 )
 
 

@@ -29,7 +29,7 @@ TIP = Tip(
         "data.__getitems__ = lambda indices: tuple(tensor[indices] for tensor in data.tensors)\n"
         "loader = DataLoader(data, **arguments | dict(collate_fn=tuple))  # it is a batch already"
     ),
-    when="samples are rows that a list of numbers can index, in memory or in a file that is mapped into it",
+    when="samples are rows, in memory or in a mapped file, and reading them one by one takes much of a step",
     guide=("D7",),
     claim=Claim.FASTER,
     mechanism=falls("rows and targets read singly by the training process", lambda step: calls(step, "aten::select")),

@@ -58,7 +58,6 @@ TIP = Tip(
     guide=("M21", "D4"),
     claim=Claim.FASTER,
     mechanism=falls("batches that wait behind a slow one", batches_behind_a_slow_one),
-    no_micro="batches wait for each other in a loop over a loader",
     note="In training it changes the order of the samples from run to run, and those that load slowly come late.",
     why_not="Batches of many samples take about the same time each, and then no worker waits for another.",
 )

@@ -56,27 +56,6 @@ class _Products(Pair):
     tolerance = 1e-2
 
 
-class MatrixProduct(_Products):
-    """The product of two square matrices."""
-
-    sizes = Sizes(dict(width=1024), M=dict(width=2048), test=dict(width=64))
-
-    def product(self, dtype: torch.dtype = torch.float32) -> Step:
-        width = self.size["width"]
-        a, b = (torch.randn(width, width).to(dtype) for _ in range(2))
-        return lambda: a @ b
-
-    def baseline(self) -> Step:
-        return self.product()
-
-    @within(bfloat16_products)
-    def optimized(self) -> Step:
-        return self.product()
-
-    def reference(self) -> Step:
-        return self.product(torch.float64)
-
-
 class GPTTraining(_Products, TrainGPT, apply=in_bfloat16):
     """Training a small GPT."""
 

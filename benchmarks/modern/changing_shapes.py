@@ -45,7 +45,6 @@ TIP = Tip(
     one_of="compiled model",
     mechanism=falls("graphs compiled", lambda step: graphs_compiled(step)),
     note="the cost avoided is that of compiling again: see the one-off costs, not the speed of a step",
-    no_micro="sizes change from batch to batch, so it takes several batches of a whole job",
 )
 
 

@@ -72,7 +72,6 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="eight chunks",
     mechanism=falls("bytes of the largest result of an operation", largest_result),
-    no_micro="all of it happens between the last layer of a language model and its loss, which the whole job has",
     why_not="The scores need little memory, where the vocabulary is small or a batch has few tokens.",
 )
 

@@ -52,7 +52,6 @@ TIP = Tip(
     called="a cache folder that stays",
     mechanism=falls("graphs compiled by a second process", lambda step: graphs_compiled_again(step)),
     note="the cost avoided is that of compiling: see the one-off costs, not the speed of a step",
-    no_micro="it is about all that a process compiles, whatever that is",
 )
 
 

@@ -47,7 +47,6 @@ TIP = Tip(
     claim=Claim.LEANER,
     called="gradients as views",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
-    no_micro="buckets hold all gradients of a model",
     why_not="The copy that is saved is as large as the parameters: little, where activations need most of the memory.",
 )
 

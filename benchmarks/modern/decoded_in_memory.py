@@ -39,7 +39,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     once="decoding all photos",
     mechanism=falls("pixels decoded by Pillow", decoded_pixels),
-    no_micro="most of the time of a small network's job is loading already",
     why_not="Cutting, resizing and training stay as they are, and a large model takes longer than loading.",
 )
 

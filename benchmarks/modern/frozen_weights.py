@@ -57,7 +57,6 @@ TIP = Tip(
         lambda step: [operations(step), calls(step, "mkldnn::*") + calls(step, "mkl::*")],
         lambda baseline, optimized: optimized[0] < baseline[0],
     ),
-    no_micro="weights are constants of the graph of a whole model",
     why_not="Convolutions and matrix products take nearly all of the time, and on both sides they are the libraries'.",
 )
 

@@ -15,7 +15,6 @@ import inspect
 from typing import Any
 
 import torch
-from torch import nn
 
 from benchmarks.jobs.image_classification import TrainResNet
 from benchmarks.jobs.language_model import TrainGPT
@@ -48,36 +47,6 @@ def in_every_group(job: Job, **implementation: bool) -> None:
 
 def fused_optimizer(job: Job) -> None:
     in_every_group(job, fused=True)
-
-
-class ManyParameters(Pair):
-    """One AdamW step of 200 small parameters, as biases and norms are, whose gradients are given."""
-
-    sizes = Sizes(dict(parameters=200, elements=1000), test=dict(parameters=5, elements=10))
-
-    def step_with(self, **implementation: Any) -> Step:
-        shape = self.size["elements"]
-        model = nn.ParameterList(torch.randn(shape, device=self.device) for _ in range(self.size["parameters"]))
-        for parameter in model:
-            parameter.grad = torch.randn(shape, device=self.device)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **implementation)
-
-        def step() -> nn.Module:
-            optimizer.step()
-            return model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.step_with()
-
-    def optimized(self) -> Step:
-        return self.step_with(fused=True)
-
-    @variant
-    @requires(cpu())
-    def foreach(self) -> Step:
-        return self.step_with(foreach=True)
 
 
 @requires(cpu())

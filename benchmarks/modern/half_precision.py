@@ -21,11 +21,9 @@ from operator import methodcaller
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from benchmarks.gpu.amp import amp, tf32_if_any
-from benchmarks.gpu.tensor_cores import tf32_products
 from benchmarks.jobs.image_classification import RunResNet
 from benchmarks.jobs.language_model import RunEncoder, RunGPT
 from tipbench.tip.words import *
@@ -68,31 +66,6 @@ def halve(job: Job, half: Any = methodcaller("bfloat16")) -> None:
     convert, run = job.convert, job.run
     job.convert_inputs(lambda inputs: floats(half, convert(inputs)))
     job.run = lambda *batch: floats(torch.Tensor.float, run(*batch))  # type: ignore[method-assign]
-
-
-class Linear(Pair):
-    """One linear layer, forward only, for a few tokens: reading its weights takes most of the time."""
-
-    equal, tolerance = Equal.LOSSY, 3e-2
-    sizes = Sizes(dict(tokens=8, width=4096), L=dict(width=8192), test=dict(tokens=2, width=16))
-    flush_l2 = True
-
-    def inference(self, dtype: torch.dtype = torch.float32) -> Step:
-        width = self.size["width"]
-        layer = nn.Linear(width, width, device=self.device).to(dtype).requires_grad_(False)
-        tokens = torch.randn(self.size["tokens"], width, device=self.device).to(dtype)
-        return lambda: layer(tokens)
-
-    @within(tf32_products)
-    def baseline(self) -> Step:
-        return self.inference()
-
-    @requires(bfloat16())
-    def optimized(self) -> Step:
-        return self.inference(torch.bfloat16)
-
-    def reference(self) -> Step:
-        return self.inference(torch.float64)
 
 
 FLOAT16, AUTOCAST = requires(gpu())(partial(halve, half=methodcaller("half"))), requires(bfloat16())(partial(amp))

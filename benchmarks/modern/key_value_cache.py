@@ -27,6 +27,7 @@ from benchmarks.jobs.language_model import GenerateWithGPT, Generation
 from tipbench.tip.words import *
 
 STATIC = """\
+# one text at a time: the cache is the model's, and a second thread would write into it
 # in each attention, only when it generates: (batch, heads, tokens, width), after rotary positions by `places`
 if query.shape[2] > 1:  # a prompt begins a text; `length`: tokens of the prompt and its answer
     self.keys, self.values = (x.new_zeros(*x.shape[:2], length, x.shape[3]) for x in (key, value))
@@ -36,6 +37,7 @@ visible = torch.arange(length, device=places.device) <= places[:, None]
 mixed = F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=visible)
 """
 GROWING = """\
+# one text at a time: the cache is the model's, and a second thread would write into it
 # in each attention, only when it generates: (batch, heads, tokens, width), after rotary positions by `places`
 if query.shape[2] == 1:  # a token of the answer; a prompt begins a text
     key, value = torch.cat([self.keys, key], dim=2), torch.cat([self.values, value], dim=2)
@@ -67,7 +69,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="a static cache",
     mechanism=falls("floating-point operations of matrix products", flops),
-    no_micro="a cache saves passes through all layers of a model: attention alone is a small part of what it saves",
     why_not="On short texts a step takes as long as it takes to call its operations, and a cache saves none of them.",
 )
 

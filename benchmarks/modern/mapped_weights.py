@@ -50,12 +50,11 @@ TIP = Tip(
         'with torch.device("meta"), Undrawn(): model = Net()\n'
         'model.load_state_dict(torch.load("model.pt", mmap=True, map_location=device), assign=True)'
     ),
-    when="a process is to start soon or in little memory, from a file on a local disk",
+    when="a process is to start soon, from a local file that nobody overwrites; tie weights again that were tied",
     against="load_state_dict() into a model with random weights",
     guide=("M30",),
     claim=Claim.FASTER,
     mechanism=appears("parameters that are mapped from the file", lambda step: mapped_parameters(step)),
-    no_micro="loading a model is all that a process does before its first step",
 )
 
 

@@ -72,7 +72,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="attention in a loop",
     mechanism=falls("rows that linear layers compute", lambda step: over_modules(step, rows)),
-    no_micro="padding is that of the batches of a data set, which take an epoch",
     why_not="Where the sequences of a batch are of about the same length, there is little padding to save.",
 )
 

@@ -57,7 +57,6 @@ TIP = Tip(
     guide=("M13",),
     claim=Claim.LEANER,
     mechanism=falls("gradients at once", gradients_at_once),
-    no_micro="it takes a whole step of training, forward, backward and update",
     why_not="Gradients are as large as the parameters: little, where activations need most of the memory.",
 )
 

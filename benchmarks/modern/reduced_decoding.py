@@ -39,7 +39,6 @@ TIP = Tip(
     guide=("M19",),
     claim=Claim.FASTER,
     mechanism=falls("pixels decoded by Pillow", decoded_pixels),
-    no_micro="most of the time of a small network's job is loading already",
     note="It is lossy: score a model on photos that are decoded in the same way as those it was trained on.",
     why_not="What has to be decompressed is the same at any size, and a large model takes longer than loading.",
 )

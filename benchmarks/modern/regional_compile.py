@@ -13,9 +13,8 @@ empty caches.
 """
 
 import torch
-from torch import nn
 
-from benchmarks.jobs.language_model import Block, TrainGPT
+from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -56,41 +55,6 @@ def operations_compiled(step: Step) -> int:
     before = counters["stats"]["calls_captured"]
     step()
     return counters["stats"]["calls_captured"] - before
-
-
-class Blocks(nn.Sequential):
-    """With a forward of its own, since before torch 2.14 `compile()` does nothing for that of torch.nn."""
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        for block in self:
-            tokens = block(tokens)
-        return tokens
-
-
-class TransformerBlocks(Pair):
-    """Transformer blocks one after another, forward only."""
-
-    needs = (compiler(),)
-    sizes = Sizes(dict(layers=8, width=64, tokens=32, batch=2), test=dict(layers=3, width=16, tokens=4, batch=1))
-
-    def blocks(self) -> Blocks:
-        width = self.size["width"]
-        blocks = [Block(width, heads=4, activation=nn.GELU) for _ in range(self.size["layers"])]
-        return Blocks(*blocks).to(self.device).requires_grad_(False)
-
-    def inputs(self) -> torch.Tensor:
-        return torch.randn(self.size["batch"], self.size["tokens"], self.size["width"], device=self.device)
-
-    def baseline(self) -> Step:
-        blocks, x = self.blocks(), self.inputs()
-        blocks.compile()
-        return lambda: blocks(x)
-
-    def optimized(self) -> Step:
-        blocks, x = self.blocks(), self.inputs()
-        for block in blocks:
-            block.compile()
-        return lambda: blocks(x)
 
 
 class GPTTraining(TrainGPT, untuned=lambda job: job.model.compile(), apply=regional_compile):

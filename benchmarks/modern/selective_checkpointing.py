@@ -60,7 +60,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     called="matrix products stored",
     mechanism=falls("floating-point operations of matrix products", flops),
-    no_micro="what a block keeps is chosen among all of its operations",
     note="compared with checkpointing every block wholly: faster for some of the memory; `none` is the fastest",
 )
 

@@ -39,7 +39,6 @@ TIP = Tip(
     mechanism=rises(
         "images resized by torch, not by Pillow", lambda step: calls(step, "aten::_upsample_bilinear2d_aa")
     ),
-    no_micro="most of the time of a small network's job is loading already",
     why_not="Decoding the JPEG file, the same on both sides, takes most of the time of loading.",
 )
 

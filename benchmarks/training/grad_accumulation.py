@@ -36,7 +36,6 @@ TIP = Tip(
     claim=Claim.LEANER,
     mechanism=rises("forward passes to an optimizer step", forward_passes),
     note="the claim is memory; the time of a step stays or rises; batch norm takes its statistics of the parts",
-    no_micro="it is a way to write the loop around a model: no single operation does it",
 )
 
 PIECES = 4

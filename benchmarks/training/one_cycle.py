@@ -92,7 +92,6 @@ TIP = Tip(
         "OneCycleLR raises the rate over the first 30 % of the steps (pct_start=0.3), not over the first half. "
         "It did no worse with momentum as it was (fixed_momentum), and a cosine did nearly as well"
     ),
-    no_micro="a schedule changes a number, and what that brings shows in a whole training alone",
 )
 
 

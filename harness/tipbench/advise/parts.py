@@ -178,7 +178,8 @@ class Advice:
         if file and any(part.exists() for part in self._after(place)):
             return 0
         write(pairs)
-        by_rank = sorted(self.survey.ways, key=lambda way: -way.first)
+        # Of a tip with two ways one may not apply: the other must not come first in its place.
+        urgent = [way for way in self.survey.ways if way.first and not way.why_not]
         options = run.Options(
             folder=str(pairs),
             results=place,
@@ -189,7 +190,7 @@ class Advice:
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             of_the_shell=foreign_variables(),
-            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in by_rank if way.first),
+            first=tuple(f"{way.tip}.{ALONE_PAIR}" for way in sorted(urgent, key=lambda way: -way.first)),
         )
         return run.measure_machine(options)[0]
 

@@ -49,10 +49,11 @@ def headline_variants(record: Record, rules: Rules, cores: int) -> list[str]:
     if is_default or (record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL):
         return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
-    is_one = record.info.scale == "macro" and record.info.worded in names
+    worded = record.info.worded or "optimized"
+    is_one = record.info.scale == "macro" and worded in names
     judged = judge(record, rules, cores) if is_one and record.info.tip["claim"] == Claim.FASTER else []
-    is_slower = any(each.variant == record.info.worded and each.verdict == "slower" for each in judged)
-    return [record.info.worded] if is_one and not is_slower else names
+    is_slower = any(each.variant == worded and each.verdict == "slower" for each in judged)
+    return [worded] if is_one and not is_slower else names
 
 
 def is_answered(record: Record, rules: Rules, cores: int) -> bool:

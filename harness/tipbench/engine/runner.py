@@ -208,8 +208,8 @@ class _Runner:
         return [name for name in waiting if self._plan.alike or name in self._headline[record.name]]
 
     def _timed_next(self, record: Record) -> list[str]:
-        """The variants that a pair's next launch times, beside the baseline."""
-        return self._requested(record) or [*self._undecided[record.name]]
+        """The variants that a pair's next launch times, beside the baseline: all, of tips followed together."""
+        return (self._requested(record) if record.info.worded else []) or [*self._undecided[record.name]]
 
     def _new_pair_s(self) -> float:
         """Expected seconds of a pair's check and first launch."""

@@ -127,7 +127,8 @@ def _workers(built: Callable[[], Job], within_s: float) -> JobCurve:
         kept[value].append(timed)
         timed.job = job = None  # type: ignore[assignment]  # ends its workers
         gc.collect()
-    return _curve(WORKERS, kept)
+    left = [str(value) for value in values if not kept[value]]
+    return _curve(WORKERS, kept, f"no time was left for {' and '.join(left)}" if left else "")
 
 
 def _batch(built: Callable[[], Job], within_s: float) -> JobCurve:

@@ -22,7 +22,14 @@ from tipbench.report.answer_kinds import (
 )
 from tipbench.report.markdown import how
 from tipbench.report.measure import Effect
-from tipbench.report.price import COMPILED_MODEL, LIVE_MARGIN, NONE_MEASURED, NOT_MEASURED, are_tensors_all
+from tipbench.report.price import (
+    COMPILED_MODEL,
+    LIVE_MARGIN,
+    NONE_MEASURED,
+    NOT_MEASURED,
+    are_tensors_all,
+    time_factors,
+)
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
 from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.tip.guide import FOREMOST
@@ -206,6 +213,7 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     remarks = [f"not with: {answer.rival}" for answer in about if answer.rival]
     against = [re.sub(r" \(\w+\)", "", answer.against) for answer in about if answer.one_of == COMPILED_MODEL]
     remarks += [f"against {one}" for one in against if one]
+    remarks += [words for answer in about for words in _price(answer, "price")]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
@@ -235,6 +243,7 @@ def table_cell(answer: Answer) -> TableCell:
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
+    number = f"start {number}" if all(job_words(row.pair).endswith(" start") for row in rows) else number
     in_brackets = ["" if len(ratios) > 1 or low == high else f"{least}-{most}"]
     in_brackets.append(f"{len(gains)} of {len(rows)}" if len(gains) < len(rows) else "")
     brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""
@@ -251,7 +260,7 @@ def _alike(*ratios: float) -> list[str]:
 
 def _time_of(rows: Sequence[Result]) -> str:
     """What a tip that saves memory costs in time."""
-    factors = [1 / row.speedup for row in rows if row.speedup]
+    factors = [factor for row in rows if row.speedup for factor in time_factors(row)]
     if not factors:
         return ""
     least, most = _alike(min(factors), max(factors))
@@ -264,7 +273,6 @@ def memory_cell(answers: Iterable[Answer]) -> TableCell:
     """How the memory of their jobs changes, from the least to the most."""
     jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains]
     changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
-    changes = [of for of in changes if OF_THE_PROCESS in of[1]] or changes  # tensors are a part of it
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
     return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
 

@@ -65,6 +65,12 @@ def _time(jobs: Sequence[Result]) -> list[str]:
     return [f"time of a step undecided: {ratio(speedup, low, high)}"] if math.log(low) < -MARGIN else []
 
 
+def time_factors(job: Result) -> tuple[float, float]:
+    """How many times as long a step takes, at least and at most: of a verdict one number, else the interval's ends."""
+    low, speedup, high = job.low or 1.0, job.speedup or 1.0, job.high or 1.0
+    return (1 / high, 1 / low) if job.verdict == "inconclusive" else (1 / speedup, 1 / speedup)
+
+
 def _memory(jobs: Sequence[Result]) -> list[str]:
     live = [sides for job in jobs if are_tensors_all(job) and (sides := job.memory_sides)]
     trees = [sides for job in jobs if (sides := job.tree_sides)]

@@ -21,7 +21,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.price import are_tensors_all
+from tipbench.report.price import are_tensors_all, time_factors
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
 
@@ -38,8 +38,8 @@ WORK_COLUMNS = {
 QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
     "Which batch size?": ("batch-size", "request-batches"),
-    "Is compiling worth it?": ("compile-modes",),
-    "bfloat16?": ("amp", "half-precision"),
+    "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
+    "bfloat16 or float16?": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
@@ -84,10 +84,10 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             unknown[question] = possible
         else:
             vain.append(f"{question} {why_impossible(impossible[tips[0]])}")
-    altering = {answer.tip: off for answer in made if answer.kind in (*ACTS, DO_NOT) and (off := _off(answer))}
+    altering = {answer.tip: off for answer in made if (off := _off(answer))}
     if altering:
-        question = "Which changes alter outputs, by how much of the largest at most?"
-        yield _line(question, "", [f"{tip} {off}" for tip, off in altering.items()])
+        question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest?"
+        yield _line(question, "", [*(f"{tip}: {off}" for tip, off in altering.items()), "others: less"])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
     if savers:
@@ -120,8 +120,8 @@ def _brief(answer: Answer) -> str:
     if answer.kind == UNCLEAR:
         return f"open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
-        jobs = [job_words(gain.row.pair) for gain in answer.gains]
-        return f"{answer.answer} in {' and '.join(jobs) if 0 < len(jobs) <= MOST else where}"
+        jobs = [f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains]
+        return f"{answer.answer}: {', '.join(jobs)}" if 0 < len(jobs) <= MOST else f"{answer.answer} in {where}"
     lead = answer.ways[0]
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
@@ -131,18 +131,21 @@ def _brief(answer: Answer) -> str:
     first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
     few = f" ({pays} of {len(answer.gains)} jobs)" if 0 < pays < len(answer.gains) and not lead.value else ""
     brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
+    losses = [gain for gain in answer.gains if gain.state.word == "loss" and answer.kind != DO_NOT]
+    brought += "".join(f", but {loss.brought} in {job_words(loss.row.pair)}" for loss in losses)
     return f"{name}{brought}{others}{more}{against}"
 
 
 def _off(answer: Answer) -> str:
-    """By how much a change alters results, at most; empty if by no more than rounding, or than the baseline is off."""
+    """By how much a change alters results, at most, and where; empty if by no more than rounding, or than the baseline
+    is off."""
     errors = []
-    for equal in (gain.row.equal for gain in answer.gains):
-        error = equal.get("error" if equal.get("method") == Equal.LOSSY else "worst")
-        of_baseline = equal.get("baseline_error", 0.0)
+    for row in (gain.row for gain in answer.gains):
+        error = row.equal.get("error" if row.equal.get("method") == Equal.LOSSY else "worst")
+        of_baseline = row.equal.get("baseline_error", 0.0)
         if isinstance(error, float) and isinstance(of_baseline, float) and error > max(ROUNDED, 2 * of_baseline):
-            errors.append(error)
-    return percent(max(errors)) if errors else ""
+            errors.append((error, row.pair))
+    return f"{percent(max(errors)[0])} in {job_words(max(errors)[1])}" if errors else ""
 
 
 def _leaner(answer: Answer) -> str:
@@ -155,6 +158,8 @@ def _leaner(answer: Answer) -> str:
 def _saved(answer: Answer) -> str:
     jobs = []
     for row in (gain.row for gain in answer.gains if gain.state.word == "gain"):
-        time = f" for {1 / row.speedup:.2f}x the time" if row.speedup and row.speedup < 0.99 else ""
+        low, high = time_factors(row)
+        time = f" for {high:.2f}x the time" if low == high else f", time {low:.2f}x to {high:.2f}x"
+        time = "" if high <= 1.01 else time
         jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
     return f"{answer.tip}: {', '.join(jobs)}"

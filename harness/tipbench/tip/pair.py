@@ -93,7 +93,6 @@ class Tip:
         why_not: why there may be no gain, shown if there was none.
         why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
             is not, a run stores no `why_not`.
-        no_micro: why there is no pair of the operation alone; empty if there is one.
         do: what to write, and what `optimized` does: Python, or a line of the shell that starts `train.py`; empty if
             nothing can be shown. `{num_workers}` stands for the value of a sweep. `tipbench.suite.loops` says which
             names Python is about, and where its lines stand. Python for several processes begins with the line that
@@ -120,7 +119,6 @@ class Tip:
     note: str = ""
     why_not: str = ""
     why_not_holds: Callable[[str], bool] = anywhere
-    no_micro: str = ""
     do: str = ""
     called: str = ""
     ways: Mapping[str, str] = field(default_factory=dict)

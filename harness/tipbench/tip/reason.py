@@ -144,7 +144,7 @@ NEEDS_SENTENCES = {
     "bfloat16-gpu": Sentence("needs GPUs of compute capability 8.0, which multiply bfloat16", NEWER_GPUS),
     "tf32-gpu": Sentence("needs GPUs of compute capability 8.0, which round to TF32", NEWER_GPUS),
     "bfloat16-cpu": Sentence(
-        "would be slower: this machine shows no AVX512-BF16 or AMX",
+        "this machine shows no AVX512-BF16 or AMX, without which it would be slower",
         "run on a newer processor, or on a GPU",
     ),
     "int8-cpu": Sentence(
