@@ -125,7 +125,7 @@ def test_the_tips_that_pay_are_measured_together(on: Callable[..., Any]) -> None
 
 
 def test_ways_that_act_on_what_limits_a_step_come_first_where_they_apply(on: Callable[..., Any]) -> None:
-    first: dict[str, dict[str, Any]] = {"b": {"first": 1}, "c": {"first": 2, "why_not": "the optimizer is fused already"}}
+    first: dict[str, dict[str, Any]] = {"b": {"first": 1}, "c": {"first": 2, "why_not": "it is fused already"}}
     machine = Machine(summed(a=0.3))
     on(machine, replace(SURVEY, ways=[replace(way, **first.get(way.name, {})) for way in SURVEY.ways]))()
     assert machine._begun["alone"].first == ("b.Alone",)
