@@ -156,6 +156,15 @@ def test_the_knee_is_the_least_value_within_two_percent_of_the_best() -> None:
     )
 
 
+def test_a_value_whose_passes_differ_is_as_good_as_the_best_if_it_is_that_near() -> None:
+    def with_changes(*changes: float) -> JobCurve:
+        points = [Point(value, 1.0, rate) for value, rate in ((0, 50.0), (2, 92.0), (8, 100.0))]
+        return JobCurve(WORKERS, [replace(point, change=change) for point, change in zip(points, changes, strict=True)])
+
+    assert with_changes(-0.1, -0.1, -0.1).knee.value == 8, "all got slower alike"
+    assert curves.summary_of(with_changes(0.0, 0.1, -0.1)).startswith("workers: 2 is within 10 % of the best (8)")
+
+
 def test_the_number_of_workers_that_is_tried_is_the_knee_of_the_sweep() -> None:
     names = ["async-loading", "async-loading/1", "async-loading/2", "async-loading/kept", "amp"]
     survey = replace(surveyed(64, 12, 24, 0), ways=[WayHere("x", name, "", "") for name in names])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tipbench.advise.surveyed import NoJob, sweep_job
-from tipbench.given.curve import BATCH, THREADS, WITHIN, WORKERS, JobCurve
+from tipbench.given.curve import BATCH, THREADS, WORKERS, JobCurve
 from tipbench.given.diagnosis import WORTH_TRYING
 from tipbench.given.survey import WITH_MODEL, Survey
 from tipbench.machine.activity import OCCUPIED
@@ -64,7 +64,7 @@ def summary_of(curve: JobCurve) -> str:
     if first is None or len(curve.points) < 2:
         return f"{head}: {curve.ended or 'no second value could be measured'}"
     knee, most = curve.knee, max(curve.points, key=lambda point: point.rate)
-    rank = "the best" if knee is most else f"within {100 * (1 - WITHIN):.0f} % of the best ({most.value})"
+    rank = "the best" if knee is most else f"within {100 * curve.tolerance(knee):.0f} % of the best ({most.value})"
     of_first = "" if knee is first else f", {knee.rate / first.rate:.2f}x the rate of {first.value}"
     return f"{head}: {knee.value} is {rank}{of_first}{f'; {curve.ended}' if curve.ended else ''}"
 

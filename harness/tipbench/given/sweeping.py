@@ -49,11 +49,13 @@ class _Timed:
     Attributes:
         steps, seconds, samples: of all timed steps.
         batch: samples of the largest batch.
+        rates: samples a second, of each pass.
         memory: of the job (bytes), once `hold` has read it.
     """
 
     def __init__(self, job: Job) -> None:
         self.job, self.steps, self.seconds, self.samples, self.memory = job, 0, 0.0, 0, 0
+        self.rates: list[float] = []
         self.batch = self._loaded = 0
         name = "next_batch" if isinstance(job, GivenJob) else "run"
         setattr(job, name, self._counting(getattr(job, name), takes_batch=name == "run"))
@@ -81,8 +83,9 @@ class _Timed:
             self.steps += 1
         if self.job.device.type == "cuda":
             torch.cuda.synchronize(self.job.device)
-        self.seconds += perf_counter() - began
-        self.samples += self._loaded - before
+        taken_s, samples = perf_counter() - began, self._loaded - before
+        self.seconds, self.samples = self.seconds + taken_s, self.samples + samples
+        self.rates.append(samples / taken_s)
 
     def hold(self, kinds: Sequence[str]) -> None:
         """Read the memory by the first of the kinds of `process_peaks` that is known."""
@@ -202,7 +205,8 @@ def _curve(what: str, kept: dict[int, list[_Timed]], ended: str = "") -> JobCurv
         steps = sum(each.steps for each in timed)
         samples = sum(each.samples for each in timed) / max(1, steps)
         if steps and samples:
-            points.append(Point(value, sum(each.seconds for each in timed) / steps, samples, timed[0].memory))
+            step_s, rates = sum(each.seconds for each in timed) / steps, [rate for each in timed for rate in each.rates]
+            points.append(Point(value, step_s, samples, timed[0].memory, rates[-1] / rates[0] - 1))
     return JobCurve(what, points, ended or ("" if points else "how many samples a batch has is not known"))
 
 
