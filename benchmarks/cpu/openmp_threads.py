@@ -66,7 +66,7 @@ TIP = Tip(
     title="Divide the cores among processes and threads",
     do=(
         f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  "
-        "# to infer, {instances} at once, or uvicorn --workers: one alone leaves cores idle"
+        "# to infer, {instances} at once, each with its share of the requests, as of uvicorn --workers"
     ),
     ways={"nothing_set": ""},
     when="many batches wait, each of them may take longer, and the model fits into memory several times",

@@ -40,7 +40,7 @@ TIP = Tip(
     title="Keep what is compiled for the next process",
     do=(
         "import os\n"
-        "# before the first call of a compiled model: a folder that outlives the container, such as on a mounted disk\n"
+        "# before the first call of a compiled model; on a mounted disk if ~/.cache ends with the container\n"
         'os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.expanduser("~/.cache/torchinductor")\n'
         "from torch._inductor import config as inductor\n"
         "inductor.cpp_cache_precompile_headers = False  # of C++, which each start compiles into an empty /tmp"

@@ -18,24 +18,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from tipbench.advise import curves
-from tipbench.advise.folder import (
-    JOB_FILE,
-    StoredJob,
-    Subject,
-    new_folder,
-    read_json,
-)
+from tipbench.advise.folder import JOB_FILE, StoredJob, Subject, new_folder, read_json
 from tipbench.advise.job_words import headline, lost_cores, slow, where
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.parts import Advice
-from tipbench.advise.surveyed import (
-    NoJob,
-    absolute,
-    is_command,
-    job_environment,
-    survey_job,
-    write_command,
-)
+from tipbench.advise.surveyed import NoJob, absolute, is_command, job_environment, survey_job, write_command
 from tipbench.engine.lock import only_run
 from tipbench.given.survey import program_of
 from tipbench.machine.activity import describe_load

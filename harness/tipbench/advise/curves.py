@@ -31,11 +31,7 @@ def sweeps_of(survey: Survey, budget_s: float) -> list[str]:
     if survey.kind not in WITH_MODEL or survey.others > OCCUPIED or 0 < budget_s < LEAST_BUDGET_S:
         return []
     loads = survey.workers or survey.share(LOADING) >= WORTH_TRYING
-    return [
-        *([WORKERS] if loads else []),
-        BATCH,
-        *([THREADS] if survey.device == "cpu" and survey.cores > 1 else []),
-    ]
+    return [*([WORKERS] if loads else []), BATCH, *([THREADS] if survey.device == "cpu" and survey.cores > 1 else [])]
 
 
 def measure_curves(target: str, sweeps: Sequence[str], within_s: float) -> list[JobCurve]:

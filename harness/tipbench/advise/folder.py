@@ -43,10 +43,7 @@ class Subject:
     @property
     def words(self) -> str:
         """What to type after `tipbench advise`, in a shell; of a command its program stands for all words."""
-        options = [
-            *(["--seed", str(self.seed)] if self.seed else []),
-            *(["--busy"] if self.busy else []),
-        ]
+        options = [*(["--seed", str(self.seed)] if self.seed else []), *(["--busy"] if self.busy else [])]
         return f"{shlex.join([*options, '--', self.job])} ..." if self.is_command else shlex.join([*options, self.job])
 
 

@@ -18,14 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from tipbench.advise import page, tuned
-from tipbench.advise.combination import (
-    SIDE_WITHOUT,
-    Candidate,
-    Combination,
-    clear,
-    first_combination,
-    next_combination,
-)
+from tipbench.advise.combination import SIDE_WITHOUT, Candidate, Combination, clear, first_combination, next_combination
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import JobOutcome, gain, is_open, is_unreliable, lossy, pays
 from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together

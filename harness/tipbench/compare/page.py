@@ -8,14 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, row_name
-from tipbench.compare.consistency import (
-    REVERSES,
-    MachineAnswer,
-    PairAcross,
-    TipAcross,
-    pairs_across,
-    tips,
-)
+from tipbench.compare.consistency import REVERSES, MachineAnswer, PairAcross, TipAcross, pairs_across, tips
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer_kinds import ACTS, DO_NOT, IMPOSSIBLE, SMALL
 from tipbench.report.front import RECIPES, memory_cell, short_condition, table_cell

@@ -9,7 +9,7 @@ from tipbench.records.fields import Count, Number, Seconds
 
 SWEEPS = WORKERS, BATCH, THREADS = "workers", "batch", "threads"
 
-LITTLE = 0.02
+AS_GOOD = 0.02
 """Share of the best rate that is not worth more of anything."""
 
 
@@ -52,10 +52,10 @@ class JobCurve:
     ended: str = ""
 
     def tolerance(self, point: Point) -> float:
-        """Share of the best rate by which a point's may be lower and count as equal: LITTLE, or half of what the passes
-        of both differ by, beyond what all points have in common."""
+        """Share of the best rate by which a point's may be lower and count as equal: AS_GOOD, or half of what the
+        passes of both differ by, beyond what all points have in common."""
         drift, best = median(each.change for each in self.points), max(self.points, key=lambda each: each.rate)
-        return max(LITTLE, (abs(point.change - drift) + abs(best.change - drift)) / 2)
+        return max(AS_GOOD, (abs(point.change - drift) + abs(best.change - drift)) / 2)
 
     @property
     def knee(self) -> Point:

@@ -24,15 +24,7 @@ from tipbench.machine.gpu import gpus
 from tipbench.machine.limits import memory_bytes, quota_cores
 from tipbench.machine.microarchitecture import identity, microarchitecture
 from tipbench.machine.proc import DENIED, ROOT, UNAVAILABLE, read
-from tipbench.machine.processor import (
-    caches,
-    cpu_flags,
-    cpu_model,
-    governor,
-    highest_mhz,
-    turbo,
-    virtual,
-)
+from tipbench.machine.processor import caches, cpu_flags, cpu_model, governor, highest_mhz, turbo, virtual
 from tipbench.tip.needs import available_cores
 from tipbench.tip.wording import plain
 

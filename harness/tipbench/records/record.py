@@ -82,8 +82,8 @@ class PairInfo(_Explained):
         needs: what the machine must have for it.
         why: why it cannot run here; None where it can.
         flush_l2: whether a GPU's L2 cache was emptied before every step.
-        worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep, and where all
-            variants are timed from the start, as of tips followed together.
+        worded: headline variant, which the tip's answer is about; empty where that is the best of a sweep, or where
+            all variants are timed from the start, as of tips followed together.
         task: what a whole job does: "training", "inference", or "processes" for several at once; empty for an
             operation alone.
         job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same

@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from tipbench.report.answer import Answer
-from tipbench.report.answer_kinds import (
-    ACTS,
-    ALONE,
-    DEPENDS,
-    DO_NOT,
-    IMPOSSIBLE,
-    OPERATIONS,
-    UNCLEAR,
-    USE,
-    USE_IF,
-)
+from tipbench.report.answer_kinds import ACTS, ALONE, DEPENDS, DO_NOT, IMPOSSIBLE, OPERATIONS, UNCLEAR, USE, USE_IF
 from tipbench.report.markdown import how
 from tipbench.report.measure import Effect
 from tipbench.report.price import (
@@ -260,12 +250,15 @@ def _alike(*ratios: float) -> list[str]:
 
 def _time_of(rows: Sequence[Result]) -> str:
     """What a tip that saves memory costs in time."""
-    factors = [factor for row in rows if row.speedup for factor in time_factors(row)]
+    ranges = [time_factors(row) for row in rows if row.speedup]
+    factors = [factor for ends in ranges for factor in ends]
     if not factors:
         return ""
     least, most = _alike(min(factors), max(factors))
     if max(factors) <= 1.01:
         return f"{1 / max(factors):.2f}x" if all(row.verdict == "faster" for row in rows) else "same"
+    if any(low < high for low, high in ranges):
+        return f"time open ({least}-{most}x)"
     return f"takes {most}x as long" if least == most else f"takes {least}x to {most}x as long"
 
 

@@ -66,9 +66,10 @@ def _time(jobs: Sequence[Result]) -> list[str]:
 
 
 def time_factors(job: Result) -> tuple[float, float]:
-    """How many times as long a step takes, at least and at most: of a verdict one number, else the interval's ends."""
+    """How many times as long a step takes, at least and at most: one number, or an interval's ends where it holds 1."""
     low, speedup, high = job.low or 1.0, job.speedup or 1.0, job.high or 1.0
-    return (1 / high, 1 / low) if job.verdict == "inconclusive" else (1 / speedup, 1 / speedup)
+    is_open = job.verdict == "inconclusive" and low <= 1 <= high
+    return (1 / high, 1 / low) if is_open else (1 / speedup, 1 / speedup)
 
 
 def _memory(jobs: Sequence[Result]) -> list[str]:

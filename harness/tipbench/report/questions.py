@@ -78,7 +78,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
-            parts = [f"{answer.tip}: " * (answer.tip != tips[0]) + _brief(answer) for answer in answers]
+            parts = [_brief(answer, "" if answer.tip == tips[0] else answer.tip) for answer in answers]
             yield _line(question, address(answers[0].tip), parts)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
@@ -96,8 +96,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             address(savers[0].tip),
             [*map(_saved, savers), *([f"and faster besides: {', '.join(besides.values())}"] if besides else [])],
         )
-    if vain:
-        yield TipLine("", "", ". ".join(vain))
+    yield from (TipLine("", "", words) for words in vain)
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
@@ -115,23 +114,27 @@ def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
     return TipLine(question, address, words) if is_short else TipLine(question, address, "", tuple(parts))
 
 
-def _brief(answer: Answer) -> str:
-    where = WORK_COLUMNS[answer.workload]
+def _brief(answer: Answer, tip: str) -> str:
+    """tip: that is named ahead; empty for the question's own."""
+    where, head = WORK_COLUMNS[answer.workload], f"{tip}: " if tip else ""
     if answer.kind == UNCLEAR:
-        return f"open in {where}"
+        return f"{head}open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
         jobs = [f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains]
-        return f"{answer.answer}: {', '.join(jobs)}" if 0 < len(jobs) <= MOST else f"{answer.answer} in {where}"
+        brought = f"{answer.answer}: {', '.join(jobs)}" if 0 < len(jobs) <= MOST else f"{answer.answer} in {where}"
+        return f"{head}{brought}"
     lead = answer.ways[0]
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
-    more = f" ({once[0]})" if once else "" if answer.kind in ACTS else ", which costs"
+    more = f" ({once[0].removeprefix('compiling ')})" if once else "" if answer.kind in ACTS else ", which costs"
     against = f", against {answer.against}" if answer.against else ""
-    name = f"{lead.value and 'with '}{lead.value or lead.name}: " if lead.value or lead.name else ""
+    named = f"with {lead.value}" if lead.value else "" if tip else lead.name
+    name = f"{head}{named}{': ' * bool(named)}"
     others = f" ({answer.alternatives})" if answer.alternatives else ""
     first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
-    few = f" ({pays} of {len(answer.gains)} jobs)" if 0 < pays < len(answer.gains) and not lead.value else ""
-    brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
     losses = [gain for gain in answer.gains if gain.state.word == "loss" and answer.kind != DO_NOT]
+    is_few = 0 < pays < len(answer.gains) - len(losses) and not lead.value
+    few = f" ({pays} of {len(answer.gains)} jobs)" if is_few else ""
+    brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
     brought += "".join(f", but {loss.brought} in {job_words(loss.row.pair)}" for loss in losses)
     return f"{name}{brought}{others}{more}{against}"
 
@@ -159,7 +162,7 @@ def _saved(answer: Answer) -> str:
     jobs = []
     for row in (gain.row for gain in answer.gains if gain.state.word == "gain"):
         low, high = time_factors(row)
-        time = f" for {high:.2f}x the time" if low == high else f", time {low:.2f}x to {high:.2f}x"
+        time = f" for {high:.2f}x the time" if low == high else f", time open ({low:.2f}-{high:.2f}x)"
         time = "" if high <= 1.01 else time
         jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
     return f"{answer.tip}: {', '.join(jobs)}"
