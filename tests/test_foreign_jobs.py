@@ -122,6 +122,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     ],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
     "half-precision": [Unfit("only infers", TRAINING, always=False)],
+    "half-precision[autocast]": [Unfit("LSTM", ["judging"], always=False)],
     "preallocate": [Unfit("differ in length", [*PHOTOS, "tabulating", "streaming"])],
     "no-grad": [Unfit("inference", TRAINING)],
     "no-sync": [Unfit("accumulate", all_but("accumulating"))],

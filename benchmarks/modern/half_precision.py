@@ -37,6 +37,7 @@ TIP = Tip(
     ),
     ways={
         "autocast": (
+            "# an LSTM may raise (pytorch#187334)\n"
             "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch)\n"
             "outputs = outputs.float()  # on a CPU nn.TransformerEncoder raises with a padding mask (pytorch#107663)"
         ),
