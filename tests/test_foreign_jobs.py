@@ -115,11 +115,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "decoded-in-memory": [Unfit("ImageFolder", all_but(*PHOTOS))],
     "dynamic-int8": [Unfit("to infer alone", TRAINING)],
     "frozen-weights": [Unfit("to infer alone", [name for name in TRAINING if name != "writing_squares"])],
-    "grad-accumulation": [
-        Unfit("zero_grad", INFERENCE),
-        Unfit("batch norm", NORMS),
-        Unfit("GradScaler", ["scaling"]),
-    ],
+    "grad-accumulation": [Unfit("zero_grad", INFERENCE), Unfit("batch norm", NORMS), Unfit("GradScaler", ["scaling"])],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
     "half-precision": [Unfit("only infers", TRAINING, always=False)],
     "half-precision[autocast]": [Unfit("LSTM", ["judging"], always=False)],

@@ -23,7 +23,7 @@ from tipbench.tip.counts import autograd_nodes
 from tipbench.tip.job import Job
 
 JOBS = Path(__file__).parent / "given_jobs"
-FAULTS, BAD = JOBS / "faults.py", JOBS / "bad.py"
+BAD = JOBS / "bad.py"
 
 
 def pairs_of_numbers() -> TensorDataset:

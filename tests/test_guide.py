@@ -103,8 +103,7 @@ def test_a_sentence_is_judged_by_what_it_promises() -> None:
 
 def test_a_sentence_has_the_variant_or_the_sweep_that_it_names() -> None:
     one, swept = findings(
-        GuideSentence("One.", ("amp.Linear[half]",)),
-        GuideSentence("Several.", ("async-loading.Epoch[n]",)),
+        GuideSentence("One.", ("amp.Linear[half]",)), GuideSentence("Several.", ("async-loading.Epoch[n]",))
     )
     assert one[3].startswith("Linear (half) 1.22")
     assert [line.split(" ")[1] for line in swept[3].split("; ")] == ["(n=1)", "(n=4)"]

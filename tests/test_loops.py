@@ -67,10 +67,8 @@ def test_a_diff_shows_what_leaves_and_what_stands_in_its_place() -> None:
         "+    with torch.no_grad():",
         "+        outputs = model(batch)",
     ]
-    assert (
-        loop_diff("OMP_NUM_THREADS=2 python train.py", "training")
-        == "-python train.py\n+OMP_NUM_THREADS=2 python train.py"
-    )
+    of_a_start = loop_diff("OMP_NUM_THREADS=2 python train.py", "training")
+    assert of_a_start == "-python train.py\n+OMP_NUM_THREADS=2 python train.py"
 
 
 @pytest.mark.parametrize("text", ["F.softmax(query @ key.mT)", "nn.GELU()", "tar xf photos.tar", ""])

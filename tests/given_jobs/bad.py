@@ -101,10 +101,6 @@ def large(gib=1):
     return nn.Linear(16384, gib * 16384), torch.randn(1, 16384)
 
 
-def of_ten_gib():
-    return large(10)
-
-
 def own_thread():
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
     return training(learner())

@@ -87,7 +87,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     altering = {answer.tip: off for answer in made if (off := _off(answer))}
     if altering:
         question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest?"
-        yield _line(question, "", [*(f"{tip}: {off}" for tip, off in altering.items()), "others: less"])
+        yield _line(question, "", [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less"])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
     if savers:
