@@ -8,8 +8,6 @@ answers holds it. On a GPU these are the first things to know of it: a run on on
 
 from collections.abc import Callable
 
-import torch
-
 from benchmarks.general.channels_last import channels_last
 from benchmarks.gpu.amp import amp
 from benchmarks.jobs.image_classification import RunResNet, TrainResNet
@@ -75,9 +73,6 @@ class ResNetInference(
 
     needs = (compiler(), torchvision())
 
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
 
 class ResNetTraining(
     TrainResNet,
@@ -108,6 +103,3 @@ class GPTInference(
     equal = Equal.LOSSY
     tolerance = 1e-2
     mechanism = changes("operations dispatched, and modules whose output has 16 bits", operations_and_low_precision)
-
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)

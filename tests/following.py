@@ -20,7 +20,7 @@ from PIL import Image
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
-from torch.utils.data import DistributedSampler, TensorDataset
+from torch.utils.data import TensorDataset
 
 from benchmarks.general.no_bias_before_bn import biased_before_bn
 from benchmarks.gpu.amp import amp
@@ -117,9 +117,17 @@ def settings_of(optimizer: Any) -> dict[str, Any]:
 
 
 def as_attention(pair: Any, variant: Variant, text: str) -> Step:
+    """The last line in each call, those before it once."""
+    lines, names = ast.parse(text).body, names_of_code(F=nn.functional)
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Any:
+        own = lines[-1:] if "query" in names else lines
+        names.update(query=query, key=key, value=value)
+        executed(own, names)
+        return names["mixed"]
+
     job = pair.job()
     for block in gpt_blocks(job):
-        attend = lambda query, key, value: value_of(text, query=query, key=key, value=value)  # noqa: E731
         block.attend = attend  # type: ignore[assignment]
     step: Step = pair.step_of(job)
     return step
@@ -260,11 +268,11 @@ def job_of_a_lesson(lesson: Lesson, rate: float, samples: int, **loading: Any) -
     return job
 
 
-def clipping(pair: Any, variant: Variant, text: str) -> Step:
+def in_a_training(pair: Any, variant: Variant, text: str) -> Step:
     """Training as a job, which the pairs of trainings have in a loop of their own."""
     if isinstance(pair, TrainGPT):
         return in_a_job(pair, variant, text)
-    job = job_of_a_lesson(pair.lesson, pair.rate_clipped.chosen, 40, batch_size=pair.size["batch"])
+    job = job_of_a_lesson(getattr(pair, "lesson", NEXT_BYTE), 1e-3, 40, batch_size=pair.size["batch"])
     follow(text, job)
     return job.step
 
@@ -307,15 +315,8 @@ def from_a_queue(pair: Any, variant: Variant, text: str) -> Step:
 # ---- in a process group ----------------------------------------------------------------------------
 
 
-def shared_job(pair: Any) -> Job:
-    """The job of one of several processes."""
-    job: Job = pair.job()
-    job.loading["sampler"] = DistributedSampler(job.data)
-    return job
-
-
 def accumulating(pair: Any, variant: Variant, text: str) -> Step:
-    job = shared_job(pair)
+    job = pair.job()
     job.model = DistributedDataParallel(job.model)
     names, batches = names_of(job), itertools.cycle(job.loader())
 
@@ -328,9 +329,10 @@ def accumulating(pair: Any, variant: Variant, text: str) -> Step:
 
 
 def with_ddp(pair: Any, variant: Variant, text: str) -> Step:
-    job = shared_job(pair)
+    job = pair.job()
     follow(text, job)
-    return job.step
+    step: Step = job.step
+    return step
 
 
 def in_a_process_of_its_own(pair: Any, variant: Variant, text: str) -> Step:
@@ -350,6 +352,7 @@ FOLLOWING: Mapping[str, Following] = {
     "fuse-pointwise": as_the_activation,
     "no-bias-before-bn": in_place_of_convolutions,
     "chunked-loss": as_last_layer,
+    "flex-attention": as_attention,
     "sdpa": as_attention,
     "no-padding": in_packed_batches,
     "key-value-cache": in_a_generation,
@@ -362,9 +365,11 @@ FOLLOWING: Mapping[str, Following] = {
     "request-batches": from_a_queue,
     "one-cycle": in_a_lesson,
     "batch-size": in_larger_batches,
-    "grad-clipping": clipping,
+    "grad-clipping": in_a_training,
+    "muon": in_a_training,
     "no-sync": accumulating,
     "ddp-buckets": with_ddp,
+    "ddp-hook": with_ddp,
     "ddp-not-dp": in_a_process_of_its_own,
 }
 

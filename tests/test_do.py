@@ -66,6 +66,7 @@ OF_CODE = {
     "avoid-sync": {"total"},
     "chunked-loss": {"self", "hidden"},
     "create-on-device": {"n"},
+    "flex-attention": {"query", "key", "value"},
     "key-value-cache": {"self", "query", "key", "value", "places", "prompts", "length"},
     "layer-order": {"self", "layers"},
     "mapped-weights": {"Net"},

@@ -42,11 +42,13 @@ DIFFER = {
     "batch-size": ANY,
     "bfloat16-products": LOSSY,
     "decode-jpeg": LOSSY,
+    "ddp-hook": LOSSY,
     "dynamic-int8": LOSSY,
     "grad-accumulation": LOSSY,  # dropout draws for each part
     "grad-clipping": ANY,
     "half-precision": LOSSY,
     "length-bucketing": ANY,
+    "muon": ANY,
     "one-cycle": ANY,
     "static-int8": LOSSY,
     "transforms-v2": LOSSY,
@@ -76,7 +78,7 @@ COMPILED_IN = ("writing_squares", "looking")
 PARALLEL = "model = nn.parallel.DistributedDataParallel(model)"
 BEFORE = {"no-sync": (PARALLEL,)}
 """What the job has before it follows a tip."""
-IN_PLACE_OF = {"ddp-buckets": (PARALLEL,), "layer-order": (PARALLEL,)}
+IN_PLACE_OF = {"ddp-buckets": (PARALLEL,), "ddp-hook": (PARALLEL,), "layer-order": (PARALLEL,)}
 """What the job has that the text replaces."""
 
 
@@ -117,6 +119,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "frozen-weights": [Unfit("to infer alone", [name for name in TRAINING if name != "writing_squares"])],
     "grad-accumulation": [Unfit("zero_grad", INFERENCE), Unfit("batch norm", NORMS), Unfit("GradScaler", ["scaling"])],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
+    "muon[optimized]": [Unfit("linear layers", [*PHOTOS, "reading", "judging"])],
     "half-precision": [Unfit("only infers", TRAINING, always=False)],
     "half-precision[autocast]": [Unfit("LSTM", ["judging"], always=False)],
     "preallocate": [Unfit("differ in length", [*PHOTOS, "tabulating", "streaming"])],
@@ -238,7 +241,7 @@ def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) ->
 NOT_PAIRED = (
     *("async-loading", "batch-size", "batched-items", "batches-as-ready", "length-bucketing", "pin-memory", "prefetch"),
     *("ddp-buckets", "decode-jpeg", "decoded-in-memory", "layer-order", "no-sync", "preallocate", "transforms-v2"),
-    *("ahead-of-time", "dynamic-int8", "onednn-graph", "static-int8"),
+    *("ahead-of-time", "ddp-hook", "dynamic-int8", "onednn-graph", "static-int8"),
 )
 """Tips that draw samples in another order or change the data, wrap the model or run it once before, or replace it by an
 exported one, which raises where another text takes it for a module."""

@@ -116,7 +116,7 @@ def gone(process: psutil.Process) -> bool:
 
 
 def test_of_ranks_torchrun_is_forked_and_they_themselves_are_fresh(launcher: Launcher) -> None:
-    (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.LargeLinear")
+    (info,) = (info for info in discover(BENCHMARKS / "distributed", "cpu").pairs if info.name == "no-sync.GPTTraining")
     worker = launcher.start(info, info.variants[0].settings, "warm", None)
     try:
         worker.ask("build", variant="baseline", seed=0)

@@ -77,7 +77,6 @@ COUNTS: dict[str, list[Any]] = {
     "async-loading.InferenceFromStorage": [8 * CORES, *[0] * len({1, CORES, 2 * CORES, 4 * CORES}), 0],
     "checkpointing.CheapLayers": [4 * 7 * 400, 4 * 400],  # 4 blocks of three tensors and a larger one, or their input
     "no-debug-apis.Profiler": [1, 0],
-    "no-sync.LargeLinear": [4, 1],
     "no-sync.GPTTraining": [4, 1],
     "openmp-threads.SmallOperations": [r"\d+, 0 bound", "1, 0 bound", r"\d+, [1-9]\d* bound", r"\d+, [1-9]\d* bound"],
     "openmp-threads.ResNetInference": [
@@ -95,9 +94,7 @@ COUNTS: dict[str, list[Any]] = {
     "launcher.GPTTraining": LAUNCHED,
     "numa.MemorySweep": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
     "numa.ResNetInference": [r"default, nodes \[.*\]", r"bind:0, nodes \[0\]"],
-    "cpu-ddp.LargeLinear": [0, 1],
     "cpu-ddp.GPTTraining": [0, 1, 1],
-    "layer-order.DeepMLP": [4, 1, 1],  # of 4 layers, in as many buckets
     "layer-order.GPTTraining": [27, 11, 1],  # of 27 parameters
     "no-bias-before-bn.ConvolutionAndNorm": [1, 0],
     "no-bias-before-bn.WideConvolutionAndNorm": [1, 0],
@@ -111,10 +108,12 @@ COUNTS: dict[str, list[Any]] = {
     "batch-size.NextByte": [16, 4, 1],
     "batch-size.EqualUpdates": [4, 1],
     "grad-clipping.GPTTraining": [0, 1],
+    "muon.NextByte": [["AdamW"], ["AdamW", "Muon", "MuonAndAdamW"], ["Adafactor"]],
+    "flex-attention.GPTInference": [1, 0],
+    "ddp-hook.GPTTraining": [0, 1],
     "one-cycle.NextByte": [1, 20, 20, 20],
     "one-cycle.CleanPhotos": [1, 20, 20, 20],
     "amp.Linear": [0, 1],
-    "compile-modes.ConvolutionBlock": [3, 1],
     "compile-modes.ResNetInference": [83, 16, None],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
     "dynamic-int8.HeldOutLoss": [0, 9],
@@ -130,7 +129,6 @@ COUNTS: dict[str, list[Any]] = {
     "request-batches.EncoderInference": [64, 16, 4, 1],
     "request-batches.ResNetInference": [64, 16, 4, 1],
     "regional-compile.GPTTraining": [40, 17],
-    "compiled-optimizer.ManyParameters": [50, 1],
     "compiled-optimizer.GPTTraining": [208, 49],
     "chunked-loss.GPTTraining": [4 * 32 * 256, *[4 * 256 * 16] * 2],  # all scores, or the weight's gradient
     "key-value-cache.GPTGeneration": [634112, 256512, 252672, 256512],
@@ -394,7 +392,7 @@ def described(name: str, device: str, tier: str = "S") -> PairInfo:
 def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None:
     names = (
         *("channels-last.ResNetTraining", "amp.ResNetTraining", "async-loading.TrainingFromStorage"),
-        *("no-grad.ResNetInference", "compile-modes.ResNetInference", "sdpa.Attention"),
+        *("no-grad.ResNetInference", "compile-modes.ResNetInference", "batch-size.Gradients"),
     )
     assert [described(name, "cpu").job for name in names] == [
         *("TrainResNet", "TrainResNet", "TrainFromStorage"),
@@ -403,10 +401,10 @@ def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None
 
 
 def test_the_sizes_of_a_tier_are_recorded() -> None:
-    pair = PAIRS["sdpa.Attention"]
-    small = {"batch": 2, "heads": 4, "tokens": 256, "width": 32}
-    large = {"batch": 8, "heads": 16, "tokens": 2048, "width": 64}
-    assert [described("sdpa.Attention", "cpu", tier=tier).sizes for tier in TIERS] == [small, small, large, large]
+    pair = PAIRS["batch-size.Gradients"]
+    small = {"windows": 256, "layers": 2, "width": 64, "context": 32}
+    large = {"windows": 256, "layers": 12, "width": 768, "context": 64}
+    assert [described("batch-size.Gradients", "cpu", tier=tier).sizes for tier in TIERS] == [small, small, large, large]
     assert pair(torch.device("cpu")).size == small
     assert pair(torch.device("cpu"), large).size == large
     assert pair(torch.device("cpu"), large, for_test=True).size == {**large, **pair.sizes.test}

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.jobs import lessons
 from benchmarks.jobs.tuning import Tuned
-from benchmarks.training import batch_size, grad_clipping, one_cycle
+from benchmarks.training import batch_size, grad_clipping, muon, one_cycle
 from tests.made_up import info, measured, restored, run, trainings, with_table
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.trainings import read_trainings as trainings_of
@@ -205,7 +205,7 @@ def test_a_training_depends_on_its_seed_alone(monkeypatch: pytest.MonkeyPatch) -
     assert first == again != other
 
 
-@pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, grad_clipping.NextByteByLSTM])
+@pytest.mark.parametrize("pair", [batch_size.NextByte, one_cycle.NextByte, muon.NextByte])
 def test_all_sides_take_equally_many_samples_a_timed_step(pair: type[Pair]) -> None:
     made = pair(CPU, for_test=True)
     sides = [getattr(made, each.builder)(**each.arguments) for each in variants(pair)]
@@ -248,6 +248,7 @@ TUNED = {
         for pair in (grad_clipping.NextByteByLSTM, grad_clipping.DenoiserTraining)
         for tuned in (pair.rate, pair.rate_clipped)
     ],
+    "muon": muon.RATES.values(),
     "one-cycle": [tuned for pair in (one_cycle.NextByte,) for tuned in (*pair.rates.values(), *pair.lengths.values())],
 }
 

@@ -15,7 +15,6 @@ Both sides process the same global batch: of two processes each takes half. Each
 of its own share only, so parameters and gradients are what is compared.
 """
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -61,43 +60,6 @@ def cpu_ddp(job: Job) -> None:
     job.loading["batch_size"] //= dist.get_world_size()
 
 
-def without_ddp(model: nn.Module) -> nn.Module:
-    """The model that the other side has too, with the same names for its parameters."""
-    return model.module if isinstance(model, DistributedDataParallel) else model
-
-
-class LargeLinear(Pair):
-    """A linear layer whose gradient is large and cheap to compute: little but the averaging is measured."""
-
-    devices = ("cpu",)
-    needs = (cores(2),)
-    sizes = Sizes(dict(width=1024, batch=8), test=dict(width=16))
-
-    def layer(self) -> nn.Linear:
-        return nn.Linear(self.size["width"], self.size["width"])
-
-    def inputs(self) -> torch.Tensor:
-        return torch.randn(self.size["batch"], self.size["width"])
-
-    def gradients(self, model: nn.Module, inputs: torch.Tensor) -> Step:
-        def step() -> nn.Module:
-            model.zero_grad()
-            model(inputs).square().mean().backward()
-            return without_ddp(model)
-
-        return step
-
-    def baseline(self) -> Step:
-        layer, inputs = self.layer(), self.inputs()
-        return self.gradients(layer, inputs)
-
-    @process_settings(ranks=2)
-    def optimized(self) -> Step:
-        layer, inputs = self.layer(), self.inputs()
-        share = inputs.chunk(dist.get_world_size())[dist.get_rank()]
-        return self.gradients(DistributedDataParallel(layer), share)
-
-
 class GPTTraining(TrainGPT, apply=cpu_ddp):
     """Training a small GPT, embeddings included, on batches that four processes can share."""
 
@@ -110,11 +72,11 @@ class GPTTraining(TrainGPT, apply=cpu_ddp):
     )
 
     def step_of(self, job: Job) -> Step:
-        """One batch, of which the model alone is returned: each process knows another loss."""
+        """One batch, of which the model alone is returned, without DDP: each process knows another loss."""
 
         def step() -> nn.Module:
             job.step()
-            return without_ddp(job.model)
+            return job.model.module if isinstance(job.model, DistributedDataParallel) else job.model
 
         return step
 

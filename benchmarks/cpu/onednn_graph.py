@@ -139,9 +139,6 @@ class ResNet50Inference(RunResNet, apply=onednn_graph):
     def job(self) -> Job:
         return image_inference(self.device, model="resnet50", **self.size)
 
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
 
 class FrozenResNet50(ResNet50Inference, untuned=partial(onednn_graph, make=traced), apply=onednn_graph):
     """The same, traced and frozen on both sides: what is left is what fusing brings."""

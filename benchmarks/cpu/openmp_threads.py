@@ -65,8 +65,8 @@ TIP = Tip(
     id="openmp-threads",
     title="Divide the cores among processes and threads",
     do=(
-        f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  "
-        "# to infer, {instances} at once, each with its share of the requests, as of uvicorn --workers"
+        f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) torchrun --nproc-per-node={{instances}} train.py  # to infer, "
+        'each on data[int(os.environ["RANK"])::{instances}]; a server: uvicorn --workers {instances}'
     ),
     ways={"nothing_set": ""},
     when="many batches wait, each of them may take longer, and the model fits into memory several times",

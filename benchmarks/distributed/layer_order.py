@@ -18,18 +18,16 @@ What to expect: on GPUs or over a slow network, as much of the averaging hidden 
 room for. On a CPU whose cores are all busy with the backward pass there is little to win by overlapping.
 
 Both sides run in two processes under torchrun; the slower one counts. DDP's buckets of 25 MiB would
-hold each of these models whole, so theirs hold a quarter of it.
+hold the whole model, so these hold a quarter of it.
 """
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import GPT, TrainGPT
+from benchmarks.jobs.language_model import GPT, ShareGPT
 from tipbench.tip.words import *
 
 
@@ -68,19 +66,6 @@ def quarter(model: nn.Module) -> float:
     return sum(parameter.nbytes for parameter in model.parameters()) / 4 / 2**20
 
 
-class DeepPerceptron(nn.Module):
-    """Layers named by the order of their use, and constructed in the given order."""
-
-    def __init__(self, layers: Sequence[nn.Module], constructed: Iterable[int]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleDict({str(number): layers[number] for number in constructed})
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for number in range(len(self.layers)):
-            x = x + torch.relu(self.layers[str(number)](x))
-        return x
-
-
 class LastLayerFirst(nn.Module):
     """The GPT, had its layers been written down from the last to the first; names and weights are the same."""
 
@@ -100,15 +85,16 @@ class LastLayerFirst(nn.Module):
         return scores.transpose(1, 2)
 
 
-class _Order(Pair):
-    """The same training, of a model whose layers are constructed in the order of use or in the reversed one."""
-
-    ranks = 2
-    needs = (cores(2),)
+class GPTTraining(ShareGPT):
+    """Training a small GPT; each process has its own share of the text."""
 
     def training(self, reverse: bool, **options: Any) -> Step:
         """options: for DistributedDataParallel."""
-        raise NotImplementedError
+        job = self.job()
+        assert isinstance(job.model, GPT)
+        model = LastLayerFirst(job.model) if reverse else job.model
+        job.model = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)
+        return job.step
 
     def baseline(self) -> Step:
         return self.training(reverse=True, find_unused_parameters=True)
@@ -119,46 +105,3 @@ class _Order(Pair):
     @variant
     def without_the_flag(self) -> Step:
         return self.training(reverse=True)
-
-
-class DeepMLP(_Order):
-    """Forward and backward pass of a deep perceptron with residual connections, averaging included."""
-
-    sizes = Sizes(
-        dict(layers=16, width=256, batch=32), L=dict(width=2048, batch=1024), test=dict(layers=4, width=16, batch=4)
-    )
-
-    def training(self, reverse: bool, **options: Any) -> Step:
-        count, width = self.size["layers"], self.size["width"]
-        # Drawn in the order of use on all sides, so that all have the same weights.
-        layers = [nn.Linear(width, width, bias=False, device=self.device) for _ in range(count)]
-        model = DeepPerceptron(layers, reversed(range(count)) if reverse else range(count))
-        parallel = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)
-        inputs = torch.randn(self.size["batch"], width, device=self.device)
-
-        def step() -> nn.Module:
-            parallel.zero_grad()
-            parallel(inputs).square().mean().backward()
-            return model
-
-        return step
-
-
-class GPTTraining(_Order, TrainGPT):
-    """Training a small GPT; each process has its own share of the text."""
-
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=1),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=2, width=16, context=8, batch=2),
-    )
-
-    def training(self, reverse: bool, **options: Any) -> Step:
-        job = self.job()
-        assert isinstance(job.model, GPT)
-        model = LastLayerFirst(job.model) if reverse else job.model
-        job.model = DistributedDataParallel(model, bucket_cap_mb=quarter(model), **options)
-        job.loading["sampler"] = DistributedSampler(job.data)
-        return job.step

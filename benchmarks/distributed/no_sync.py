@@ -22,9 +22,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import ShareGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -54,50 +53,9 @@ ACCUMULATE = 4
 """Batches, and so backward passes, to an optimizer step."""
 
 
-class LargeLinear(Pair):
-    """Four backward passes of a linear layer whose gradient is large and cheap to compute."""
-
-    ranks = 2
-    needs = (cores(2),)
-    sizes = Sizes(dict(width=1024, batch=8), L=dict(width=8192, batch=64), test=dict(width=16))
-
-    def model(self) -> DistributedDataParallel:
-        return DistributedDataParallel(nn.Linear(self.size["width"], self.size["width"], device=self.device))
-
-    def batches(self) -> list[torch.Tensor]:
-        shape = self.size["batch"], self.size["width"]
-        return [torch.randn(shape, device=self.device) for _ in range(ACCUMULATE)]
-
-    def baseline(self) -> Step:
-        model, batches = self.model(), self.batches()
-
-        def step() -> nn.Module:
-            model.zero_grad()
-            for batch in batches:
-                model(batch).square().mean().backward()
-            return model
-
-        return step
-
-    def optimized(self) -> Step:
-        model, batches = self.model(), self.batches()
-
-        def step() -> nn.Module:
-            model.zero_grad()
-            with model.no_sync():
-                for batch in batches[:-1]:
-                    model(batch).square().mean().backward()
-            model(batches[-1]).square().mean().backward()
-            return model
-
-        return step
-
-
-class GPTTraining(TrainGPT):
+class GPTTraining(ShareGPT):
     """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
 
-    ranks = 2
-    needs = (cores(2),)
     sizes = Sizes(
         dict(layers=4, width=256, context=128, batch=1),
         M=dict(layers=8, width=512, context=256, batch=2),
@@ -110,7 +68,6 @@ class GPTTraining(TrainGPT):
         """The model, its optimizer, and batches of this process's share of the text without end."""
         job = self.job()
         assert job.optimizer is not None
-        job.loading["sampler"] = DistributedSampler(job.data)
         return DistributedDataParallel(job.model), job.optimizer, itertools.cycle(job.loader())
 
     def loss(self, model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:

@@ -78,6 +78,9 @@ class _Inference(MacroPair, apply=no_grad, inference_mode=inference_mode):
 
     task = "inference"
 
+    def step_of(self, job: Job) -> Step:
+        return job.step
+
 
 class ResNetInference(_Inference, RunResNet):
     """ResNet-18 run over JPEG files, on a CPU loading included: few and large operations."""

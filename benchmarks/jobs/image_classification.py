@@ -86,6 +86,9 @@ class RunResNet(MacroPair):
     def job(self) -> Job:
         return image_inference(self.device, model="resnet18", **self.size)
 
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
+
 
 class RunSmallNetwork(MacroPair):
     """`small_network` run over JPEG files, loading included."""

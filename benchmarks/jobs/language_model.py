@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, DistributedSampler
 
 from benchmarks.jobs.batches import in_batches
 from tipbench.tip.words import *
@@ -169,6 +169,25 @@ class TrainGPT(MacroPair):
         return language_model(self.device, activation=nn.GELU, **self.size)
 
 
+class ShareGPT(TrainGPT):
+    """The same GPT trained in two processes, each with its own share of the text."""
+
+    ranks = 2
+    needs = (cores(2),)
+    sizes = Sizes(
+        dict(layers=6, width=256, context=256, batch=1),
+        M=dict(layers=8, width=512, batch=4),
+        L=dict(layers=12, width=768, context=512, batch=8),
+        XL=dict(context=1024, batch=32),
+        test=dict(layers=2, width=16, context=8, batch=2),
+    )
+
+    def job(self) -> Job:
+        job = super().job()
+        job.loading["sampler"] = DistributedSampler(job.data)
+        return job
+
+
 class RunGPT(TrainGPT):
     """The same GPT run over the text, forward only, without gradients."""
 
@@ -179,6 +198,9 @@ class RunGPT(TrainGPT):
         job.model.requires_grad_(False).eval()
         job.optimizer = None
         return job
+
+    def step_of(self, job: Job) -> Step:
+        return torch.no_grad()(job.step)
 
 
 class Generation(nn.Module):

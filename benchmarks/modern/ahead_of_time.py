@@ -28,7 +28,7 @@ import torch
 from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet
-from benchmarks.jobs.language_model import RunGPT
+from benchmarks.jobs.language_model import Block, RunGPT, heads_for
 from benchmarks.modern.changing_shapes import graphs_compiled
 from tipbench.tip.words import *
 
@@ -78,22 +78,9 @@ def compile_ahead(job: Job) -> None:
     job.model = loaded(packaged(job.model, inputs.to(job.device)))  # type: ignore[assignment]
 
 
-class Perceptron(nn.Module):
-    """Two linear layers with GELU between them. A class of its own: before torch 2.14 `compile()` does nothing for
-    those of torch.nn."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.layers(x)
-        return output
-
-
 class Start(Pair):
-    """From the start of a process that has imported all it needs, to the first answer: of a perceptron, for a few
-    tokens at once."""
+    """From the start of a process that has imported all it needs, to the first answer: of a block of a GPT, for a
+    few tokens at once."""
 
     devices = ("cpu",)
     needs = (compiler(),)
@@ -103,7 +90,7 @@ class Start(Pair):
 
     def inputs(self) -> tuple[nn.Module, torch.Tensor]:
         width = self.size["width"]
-        return Perceptron(width).eval(), torch.randn(self.size["tokens"], width)
+        return Block(width, heads_for(width), nn.GELU).eval(), torch.randn(1, self.size["tokens"], width)
 
     def baseline(self) -> Step:
         model, tokens = self.inputs()
@@ -123,22 +110,15 @@ class Start(Pair):
         return lambda: loaded(package)(tokens)
 
 
-class _Inference(MacroPair, apply=compile_ahead):
-    """Run forward only, without gradients on either side."""
-
-    devices = ("cpu",)
-
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
-
-class ResNetInference(_Inference, RunResNet):
+class ResNetInference(RunResNet, apply=compile_ahead):
     """ResNet-18 run over JPEG files, loading included."""
 
+    devices = ("cpu",)
     needs = (compiler(), torchvision())
 
 
-class GPTInference(_Inference, RunGPT):
+class GPTInference(RunGPT, apply=compile_ahead):
     """A small GPT run over text."""
 
+    devices = ("cpu",)
     needs = (compiler(),)

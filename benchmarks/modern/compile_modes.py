@@ -12,11 +12,6 @@ the two modes change nothing here: compiled in either, the pairs below called th
 torch 2.15). So `max_autotune` is a variant for GPUs.
 """
 
-from collections.abc import Callable
-
-import torch
-from torch import nn
-
 from benchmarks.jobs.image_classification import RunResNet, image_classification
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import *
@@ -52,40 +47,6 @@ def max_autotune(job: Job) -> None:
     job.model.compile(mode="max-autotune-no-cudagraphs")
 
 
-class Block(nn.Module):
-    """A class of its own, since before torch 2.14 `compile()` does nothing for those of torch.nn, and does not say so
-    (https://github.com/pytorch/pytorch/issues/150915)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        convolution = nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False)
-        self.layers = nn.Sequential(convolution, nn.BatchNorm2d(channels), nn.ReLU())
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = self.layers(images)
-        return output
-
-
-class ConvolutionBlock(Pair):
-    """A 3x3 convolution, batch normalisation and ReLU, forward only."""
-
-    needs = (compiler(),)
-    sizes = Sizes(dict(batch=2, channels=64, pixels=56), L=dict(batch=64), test=dict(batch=1, channels=8, pixels=8))
-
-    def inference(self, compiled: Callable[[nn.Module], None]) -> Step:
-        channels, pixels = self.size["channels"], self.size["pixels"]
-        block = Block(channels).to(self.device).eval()
-        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
-        compiled(block)
-        return torch.no_grad()(lambda: block(images))
-
-    def baseline(self) -> Step:
-        return self.inference(lambda block: None)
-
-    def optimized(self) -> Step:
-        return self.inference(lambda block: block.compile())
-
-
 class ResNetInference(RunResNet, apply=compile_model, max_autotune=max_autotune):
     """ResNet-18 run over JPEG files, on a CPU loading included."""
 
@@ -93,9 +54,6 @@ class ResNetInference(RunResNet, apply=compile_model, max_autotune=max_autotune)
 
     def job(self) -> Job:
         return image_classification(self.device, model="resnet18", train=False, **self.size)
-
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
 
 
 class GPTTraining(TrainGPT, apply=compile_model):

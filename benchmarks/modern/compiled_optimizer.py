@@ -18,10 +18,7 @@ that has a `fused` implementation that one needs no compiler (the tip `fused-opt
 the others too.
 """
 
-from collections.abc import Callable
-
 import torch
-from torch import nn
 
 from benchmarks.jobs.language_model import TrainGPT
 from tipbench.tip.words import *
@@ -48,40 +45,9 @@ TIP = Tip(
 def compile_optimizer(job: Job) -> None:
     """The tip, on any training job."""
     assert job.optimizer is not None
-    compile_step(job.optimizer)
-
-
-def compile_step(optimizer: torch.optim.Optimizer) -> None:
-    for group in optimizer.param_groups:
+    for group in job.optimizer.param_groups:
         group["lr"] = torch.tensor(group["lr"])
-    optimizer.step = torch.compile(optimizer.step)  # type: ignore[assignment, method-assign]
-
-
-class ManyParameters(Pair):
-    """One AdamW step of 16 small parameters, as biases and norms are, whose gradients are given."""
-
-    needs = (compiler(),)
-    sizes = Sizes(dict(parameters=16, elements=1000), test=dict(parameters=5, elements=10))
-
-    def optimizing(self, change: Callable[[torch.optim.Optimizer], None]) -> Step:
-        elements = self.size["elements"]
-        model = nn.ParameterList(torch.randn(elements, device=self.device) for _ in range(self.size["parameters"]))
-        for parameter in model:
-            parameter.grad = torch.randn(elements, device=self.device)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        change(optimizer)
-
-        def step() -> nn.Module:
-            optimizer.step()
-            return model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.optimizing(lambda optimizer: None)
-
-    def optimized(self) -> Step:
-        return self.optimizing(compile_step)
+    job.optimizer.step = torch.compile(job.optimizer.step)  # type: ignore[assignment, method-assign]
 
 
 class GPTTraining(TrainGPT, apply=compile_optimizer):

@@ -21,9 +21,8 @@ Both sides run in two processes under torchrun; the slower one counts. The harne
 from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DistributedSampler
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import ShareGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -51,24 +50,13 @@ TIP = Tip(
 )
 
 
-class GPTTraining(TrainGPT):
+class GPTTraining(ShareGPT):
     """Training a small GPT in two processes, each with its own share of the text."""
-
-    ranks = 2
-    needs = (cores(2),)
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=1),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=1, width=16, context=8, batch=2),
-    )
 
     def training(self, **settings: Any) -> Step:
         """settings: of DistributedDataParallel."""
         job = self.job()
         job.model = DistributedDataParallel(job.model, **settings)
-        job.loading["sampler"] = DistributedSampler(job.data)
         return job.step
 
     def baseline(self) -> Step:

@@ -136,9 +136,6 @@ class GPTInference(RunGPT, untuned=freeze, apply=quantized):
     equal = Equal.LOSSY
     tolerance = 5e-2
 
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
 
 def quantized_and_compiled(job: Job) -> None:
     """Whatever its batches are: the weights are frozen at the first call, within `freezing`."""

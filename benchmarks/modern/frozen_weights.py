@@ -75,22 +75,18 @@ def compile_frozen(model: nn.Module, example: torch.Tensor, **options: bool) -> 
         model(example)
 
 
-class _Inference(MacroPair, apply=freeze, max_autotune=partial(freeze, max_autotune=True)):
-    """Run forward only, without gradients on either side."""
-
-    devices = ("cpu",)
-
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
+autotuned = partial(freeze, max_autotune=True)
 
 
-class ResNetInference(_Inference, RunResNet):
+class ResNetInference(RunResNet, apply=freeze, max_autotune=autotuned):
     """ResNet-18 run over JPEG files, loading included."""
 
+    devices = ("cpu",)
     needs = (compiler(), torchvision())
 
 
-class GPTInference(_Inference, RunGPT):
+class GPTInference(RunGPT, apply=freeze, max_autotune=autotuned):
     """A small GPT run over text."""
 
+    devices = ("cpu",)
     needs = (compiler(),)

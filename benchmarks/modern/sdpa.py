@@ -13,7 +13,6 @@ rounding. Attention weights cannot be looked at any more: they never exist.
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -30,7 +29,7 @@ TIP = Tip(
         "# another mask, combined with the causal one: attn_mask=mask in its place; of bool, True = attend: ~mask if\n"
         "# yours hides True; of floats it is added; rows hidden throughout come out as 0, and no weights come out\n"
         "# dropout: dropout_p=p if self.training else 0.0; scale=what you multiply by, unless 1 / sqrt(head width)\n"
-        "F.scaled_dot_product_attention(query, key, value, is_causal=True)"
+        "mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand",
     against="softmax((query @ key.mT / scale).masked_fill(later, -inf)) @ value",
@@ -65,37 +64,6 @@ def by_hand(job: Job) -> None:
     for block in job.model.blocks:
         later = later_tokens(job.model.positions.num_embeddings, job.device)
         block.attend = partial(handwritten_attention, later=later)  # type: ignore[assignment]
-
-
-class Attention(Pair):
-    """Causal attention alone, forward and backward."""
-
-    sizes = Sizes(
-        dict(batch=2, heads=4, tokens=256, width=32),
-        L=dict(batch=8, heads=16, tokens=2048, width=64),
-        test=dict(tokens=8, width=4),
-    )
-
-    def tensors(self) -> list[torch.Tensor]:
-        """Query, key and value, each (batch, heads, tokens, width)."""
-        shape = [self.size[name] for name in ("batch", "heads", "tokens", "width")]
-        return [torch.randn(shape, device=self.device, requires_grad=True) for _ in range(3)]
-
-    def attention(self, attend: Callable[..., torch.Tensor]) -> Step:
-        query, key, value = self.tensors()
-
-        def step() -> tuple[torch.Tensor, ...]:
-            mixed = attend(query, key, value)
-            return mixed.detach(), *torch.autograd.grad(mixed.square().mean(), (query, key, value))
-
-        return step
-
-    def baseline(self) -> Step:
-        later = later_tokens(self.size["tokens"], self.device)
-        return self.attention(partial(handwritten_attention, later=later))
-
-    def optimized(self) -> Step:
-        return self.attention(causal_attention)
 
 
 class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):

@@ -121,9 +121,6 @@ class ResNetInference(RunResNet, untuned=freeze, apply=quantize):
     equal = Equal.LOSSY
     tolerance = 1e-1
 
-    def step_of(self, job: Job) -> Step:
-        return torch.no_grad()(job.step)
-
 
 if __name__ == "__main__":
     count(HeldOutError)

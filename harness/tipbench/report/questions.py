@@ -127,7 +127,7 @@ def _brief(answer: Answer, tip: str) -> str:
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0].removeprefix('compiling ')})" if once else "" if answer.kind in ACTS else ", which costs"
     against = f", against {answer.against}" if answer.against else ""
-    named = f"with {lead.value}" if lead.value else "" if tip else lead.name
+    named = f"with {answer.gains[0].row.variant}" if lead.value else "" if tip else lead.name
     name = f"{head}{named}{': ' * bool(named)}"
     others = f" ({answer.alternatives})" if answer.alternatives else ""
     first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
@@ -162,7 +162,8 @@ def _saved(answer: Answer) -> str:
     jobs = []
     for row in (gain.row for gain in answer.gains if gain.state.word == "gain"):
         low, high = time_factors(row)
-        time = f" for {high:.2f}x the time" if low == high else f", time open ({low:.2f}-{high:.2f}x)"
+        ends = f"({1 / (row.high or 1):.2f}-{1 / (row.low or 1):.2f})"
+        time = f" for {high:.2f}x {ends} the time" if low == high else f", time open {ends}"
         time = "" if high <= 1.01 else time
         jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
     return f"{answer.tip}: {', '.join(jobs)}"

@@ -83,10 +83,10 @@ def kind_of(info: PairInfo, variant: str, by_stretch: bool) -> EffectKind:
 
 
 def enough(kind: EffectKind, launches: Sequence[Launch]) -> bool:
-    """Whether so many launches may decide: one of a whole job with LEAST_BLOCKS a side, two of all others, as modes
-    20 % apart were seen between processes, and BESIDE where other programs ran beside most of them."""
+    """Whether so many launches may decide: one of a whole job with LEAST_BLOCKS a side, two of other jobs, three of
+    operations, as where memory lies can slow one side by 10 %; and BESIDE if other programs ran beside most of them."""
     beside = [launch for launch in launches if launch.others > OCCUPIED]
     if 2 * len(beside) > len(launches):
         return len(launches) >= BESIDE
     alone = kind == "job" and bool(launches) and 2 * launches[0].rounds >= LEAST_BLOCKS
-    return len(launches) >= (1 if alone else 2)
+    return len(launches) >= (1 if alone else 3 if kind.startswith("operation") else 2)
