@@ -331,7 +331,7 @@ def accumulating(pair: Any, variant: Variant, text: str) -> Step:
 def with_ddp(pair: Any, variant: Variant, text: str) -> Step:
     job = pair.job()
     follow(text, job)
-    step: Step = job.step
+    step: Step = pair.step_of(job)
     return step
 
 
