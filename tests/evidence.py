@@ -2,7 +2,7 @@
 
 Of each machine under results/reference/ the newest run of a size gets its page, but none of a part of the pairs; those
 on CPUs are compared, and the README's excerpt and the guides' sentences follow. What such a page tells people to write
-is what the suite says today. Pages of runs that are no longer stored go. What it rewrote is printed, and what it cannot
+is what the suite says today. Pages of other runs go: their texts are old. What it rewrote is printed, and what it cannot
 render, as no stored run is behind it.
 """
 
@@ -39,9 +39,9 @@ def main() -> int:
         # A run of a part of the pairs has no page in place of one of all.
         if of not in newest or 2 * len(store.header(file).planned) >= len(store.header(newest[of]).planned):
             newest[of] = file
-    stored = {file.stem for file in RESULTS.glob("*/*.jsonl")}
+    shown = {file.stem for file in newest.values()}
     for page in REPORTS.glob("*/*"):
-        if RUN_PAGE.fullmatch(page.stem) and page.stem not in stored:
+        if RUN_PAGE.fullmatch(page.stem) and page.stem not in shown:
             shutil.rmtree(page) if page.is_dir() else page.unlink()
     now = {pair.name: pair for pair in discover(BENCHMARKS, "cpu").pairs}
     with tempfile.TemporaryDirectory() as copy:
@@ -54,8 +54,8 @@ def main() -> int:
             shown_of[file] for _, file in sorted(newest.items()) if store.header(file).options["device"] == "cpu"
         ]
         _tipbench("compare", *on_cpus, "--format", "html", "--out", REPORTS)
-    shown = _linked(HOME / "README.md", r"reports/[^)]*\.md")
-    excerpt = _excerpt((HOME / shown).read_text(), Path(shown).parent)
+    linked = _linked(HOME / "README.md", r"reports/[^)]*\.md")
+    excerpt = _excerpt((HOME / linked).read_text(), Path(linked).parent)
     _replace(HOME / "README.md", "excerpt", "end of excerpt", excerpt)
     run_file = HOME / _linked(HOME / "benchmarks/README.md", r"results/\S+?\.jsonl")
     sentences = guides.sentences(store.read(run_file)[0])

@@ -106,7 +106,7 @@ JEMALLOC_KEEPING = allocator(
     name="jemalloc_keeping",
     do=(
         "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 "
-        "python train.py  # Debian: libjemalloc2"
+        "python train.py  # keeps what was freed for ever; Debian: libjemalloc2"
     ),
     preload=("jemalloc",),
     env={"MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"},
