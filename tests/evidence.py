@@ -2,8 +2,8 @@
 
 Of each machine under results/reference/ the newest run of a size gets its page, but none of a part of the pairs; those
 on CPUs are compared, and the README's excerpt and the guides' sentences follow. What such a page tells people to write
-is what the suite says today. Pages of other runs go: their texts are old. What it rewrote is printed, and what it cannot
-render, as no stored run is behind it.
+is what the suite says today. Pages of other runs go: their texts are old. What it rewrote is printed, and what it
+cannot render, as no stored run is behind it.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def replay(stored: Mapping[str, Sequence[Comparison]], counts: Sequence[int]) ->
                     fmean(each.values[count:]),
                     stdev(each.values[count:]) / math.sqrt(len(each.effects) - count),
                 )
-                decided = enough(each.kind, each.launches[:count]) and decide(mean) in ("faster", "slower")
+                decided = enough(each.kind, each.launches[:count], mean.mean) and decide(mean) in ("faster", "slower")
                 low, high = type(mean)(mean.mean, math.hypot(mean.error, error), mean.freedom).interval()
                 found[count] += Counter(
                     judged=1,

@@ -121,9 +121,8 @@ def as_attention(pair: Any, variant: Variant, text: str) -> Step:
     lines, names = ast.parse(text).body, names_of_code(F=nn.functional)
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Any:
-        own = lines[-1:] if "query" in names else lines
         names.update(query=query, key=key, value=value)
-        executed(own, names)
+        executed(lines[-1:] if "mixed" in names else lines, names)
         return names["mixed"]
 
     job = pair.job()

@@ -223,7 +223,7 @@ def launches(machine: FakeMachine) -> Iterator[list[FakeWorker]]:
 
 @pytest.fixture(autouse=True)
 def four_launches_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tipbench.verdict.verdict.enough", lambda kind, launches: len(launches) >= 4)
+    monkeypatch.setattr("tipbench.verdict.verdict.enough", lambda kind, launches, effect: len(launches) >= 4)
 
 
 @pytest.fixture(autouse=True)

@@ -138,6 +138,7 @@ TIP = Tip(
     title="Use another memory allocator",
     do=JEMALLOC.do,
     ways={way.name: way.do for way in WAYS[1:]},
+    when="its process may keep the memory that it freed",
     against="glibc's allocator, with nothing set",
     guide=("A2.4", "M25"),
     claim=Claim.FASTER,

@@ -65,12 +65,12 @@ TIP = Tip(
     id="openmp-threads",
     title="Divide the cores among processes and threads",
     do=(
-        f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) torchrun --nproc-per-node={{instances}} train.py  # to infer, "
-        'each on data[int(os.environ["RANK"])::{instances}]; a server: uvicorn --workers {instances}'
+        f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  # to infer: start {{instances}} of these, "
+        "the n-th on data[n::{instances}]; of a server: uvicorn --workers {instances}"
     ),
     ways={"nothing_set": ""},
     when="many batches wait, each of them may take longer, and the model fits into memory several times",
-    against="one process with a thread for every core",
+    against="one process with a thread for every core, the default",
     guide=("A2.2",),
     claim=Claim.FASTER,
     called="an instance a core",

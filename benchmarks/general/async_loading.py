@@ -48,7 +48,7 @@ TIP = Tip(
         ),
     },
     when="loading waits for storage, or decodes while cores are idle",
-    against="no workers; simulated storage, 10 ms or more a file",
+    against="no workers; storage is simulated, 10 ms a file or more",
     guide=("A1.1", "B3", "D1", "D6", "D8"),
     claim=Claim.FASTER,
     called="a worker a core",

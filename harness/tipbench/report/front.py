@@ -200,9 +200,9 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     title += DEPRECATED if first.gains and first.gains[0].row.about.status.startswith("deprecated") else ""
     leads = {("" if way.is_headline else way.name) for answer in about for way in answer.ways[:1]}
     title += f": {lead}" if len(leads) == 1 and (lead := leads.pop()) else ""
-    remarks = [f"not with: {answer.rival}" for answer in about if answer.rival]
+    remarks = [f"not with {answer.rival}" for answer in about if answer.rival]
     against = [re.sub(r" \(\w+\)", "", answer.against) for answer in about if answer.one_of == COMPILED_MODEL]
-    remarks += [f"against {one}" for one in against if one]
+    remarks += [f"measured against {one}" for one in against if one]
     remarks += [words for answer in about for words in _price(answer, "price")]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
@@ -295,8 +295,7 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
     short = [answer for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE]
     code = how(short[0].do, short[0].workload) if short else ""
-    are_alike = len({answer.against for answer in pays}) == 1
-    shown = short[0].do if short else ""
+    are_alike, shown = len({answer.against for answer in pays}) == 1, short[0].do if short else ""
     facts = [fact for one in pays for fact in _facts(one, len(pays) > 1, are_alike, shown not in ("", one.do))]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
@@ -346,8 +345,7 @@ def _gains(gains: Iterable[Effect]) -> Iterator[str]:
 
 
 def _little(answer: Answer) -> str:
-    memory = " of memory" * (answer.claim == Claim.LEANER)
-    return f"{answer.answer}{memory} in {WORK_COLUMNS[answer.workload]}"
+    return f"{answer.answer}{' of memory' * (answer.claim == Claim.LEANER)} in {WORK_COLUMNS[answer.workload]}"
 
 
 def _of_jobs(answer: Answer) -> str:
@@ -375,7 +373,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     sure = f"pay for sure{f' ({no_time} in memory or a start alone)' * (no_time > 0)}"
     words = {SURE: sure, LIKELY: "likely", VARIES: "in some jobs", COSTS: "to avoid"}
     counts = {word: sum(row.grade == grade for row in rows) for grade, word in words.items()}
-    counts |= {"recipes": recipes, "open": still_open}
+    counts |= {"recipes": recipes, "wholly open": still_open}
     parts = [f"{count} {word}" for word, count in counts.items() if count]
     if not tried:
         return "No tip was tried."

@@ -16,6 +16,7 @@ from tipbench.report.answer_kinds import (
     OPERATIONS,
     OTHER,
     SEVERAL,
+    SMALL,
     TRAINING,
     UNCLEAR,
     USE,
@@ -39,7 +40,7 @@ QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
     "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
-    "bfloat16 or float16?": ("amp", "half-precision"),
+    "bfloat16, or float16 on a GPU?": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
@@ -120,23 +121,21 @@ def _brief(answer: Answer, tip: str) -> str:
     if answer.kind == UNCLEAR:
         return f"{head}open in {where}"
     if answer.kind not in (*ACTS, DO_NOT):
-        jobs = [f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains]
-        brought = f"{answer.answer}: {', '.join(jobs)}" if 0 < len(jobs) <= MOST else f"{answer.answer} in {where}"
-        return f"{head}{brought}"
+        jobs = ", ".join(f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains)
+        answered = "little" if answer.kind == SMALL else answer.answer
+        return f"{head}{answered}: {jobs}" if 0 < len(answer.gains) <= MOST else f"{head}{answer.answer} in {where}"
     lead = answer.ways[0]
     once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     more = f" ({once[0].removeprefix('compiling ')})" if once else "" if answer.kind in ACTS else ", which costs"
-    against = f", against {answer.against}" if answer.against else ""
-    named = f"with {answer.gains[0].row.variant}" if lead.value else "" if tip else lead.name
-    name = f"{head}{named}{': ' * bool(named)}"
-    others = f" ({answer.alternatives})" if answer.alternatives else ""
+    named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
+    name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
     first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
     losses = [gain for gain in answer.gains if gain.state.word == "loss" and answer.kind != DO_NOT]
     is_few = 0 < pays < len(answer.gains) - len(losses) and not lead.value
     few = f" ({pays} of {len(answer.gains)} jobs)" if is_few else ""
     brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
     brought += "".join(f", but {loss.brought} in {job_words(loss.row.pair)}" for loss in losses)
-    return f"{name}{brought}{others}{more}{against}"
+    return f"{name}{brought}{others}{more}{f', against {answer.against}' * bool(answer.against)}"
 
 
 def _off(answer: Answer) -> str:
@@ -164,6 +163,5 @@ def _saved(answer: Answer) -> str:
         low, high = time_factors(row)
         ends = f"({1 / (row.high or 1):.2f}-{1 / (row.low or 1):.2f})"
         time = f" for {high:.2f}x {ends} the time" if low == high else f", time open {ends}"
-        time = "" if high <= 1.01 else time
-        jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time}")
+        jobs.append(f"{job_words(row.pair)} {change(*row.memory_sides or (1, 1))}{time * (high > 1.01)}")
     return f"{answer.tip}: {', '.join(jobs)}"

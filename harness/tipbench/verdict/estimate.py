@@ -33,6 +33,9 @@ timed one after the other, as where worker processes load data."""
 LEAST_BLOCKS = 10
 """Of each side in a launch, for a single launch to decide."""
 
+MODES = 0.2
+"""By less than this where pages of memory lie slows one side, as long as its process lives; of Copy by up to 13 %."""
+
 BESIDE = 6
 """Launches that decide where other programs kept cores busy: what stored runs say of the spread does not hold then."""
 
@@ -82,11 +85,11 @@ def kind_of(info: PairInfo, variant: str, by_stretch: bool) -> EffectKind:
     return "operation apart" if apart else "operation"
 
 
-def enough(kind: EffectKind, launches: Sequence[Launch]) -> bool:
-    """Whether so many launches may decide: one of a whole job with LEAST_BLOCKS a side, two of other jobs, three of
-    operations, as where memory lies can slow one side by 10 %; and BESIDE if other programs ran beside most of them."""
+def enough(kind: EffectKind, launches: Sequence[Launch], effect: float) -> bool:
+    """Whether so many launches may decide: one of a whole job with LEAST_BLOCKS a side, three of operations with an
+    effect (ln) below MODES, two of all others, and BESIDE where other programs ran beside most of them."""
     beside = [launch for launch in launches if launch.others > OCCUPIED]
     if 2 * len(beside) > len(launches):
         return len(launches) >= BESIDE
     alone = kind == "job" and bool(launches) and 2 * launches[0].rounds >= LEAST_BLOCKS
-    return len(launches) >= (1 if alone else 3 if kind.startswith("operation") else 2)
+    return len(launches) >= (1 if alone else 3 if kind.startswith("operation") and abs(effect) < MODES else 2)

@@ -77,7 +77,7 @@ def _judge_variant(record: Record, variant: str, rules: Rules, cores: int) -> Ju
     mean = priors()[kind].mean(effects)
     judgement = replace(judgement, mean=mean, effects=tuple(effect.value for effect in effects))
     verdict = decide(mean)
-    if verdict != "inconclusive" and enough(kind, launches):
+    if verdict != "inconclusive" and enough(kind, launches, mean.mean):
         return _unless_by_its_clock(replace(judgement, verdict=verdict))
     few = Reason("verdict.another-launch") if verdict != "inconclusive" else None
     low, high = mean.interval()
