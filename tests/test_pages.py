@@ -106,7 +106,7 @@ def test_values_of_one_setting_are_one_line_and_one_block_of_code() -> None:
     job = info("FromFiles", [*values], scale="macro", worded="n=2", task="training", tip=about)
     page = markdown(run([measured(job, values)]))
     assert re.search(
-        r"workers for loading\? with 2: 1\.35x \[[^]]*\] in From files \(1: 1\.11x; maybe better 8: 1\.39x\)\n", page
+        r"workers for loading\? n=2: 1\.35x \[[^]]*\] in From files \(1: 1\.11x; maybe better 8: 1\.39x\)\n", page
     )
     assert "- From files with other values: 1: 1.11x; maybe better 8: 1.39x.\n" in page
     assert page.count("num_workers=") == 2  # on the first page, and on the tip's own
@@ -155,7 +155,7 @@ def test_the_limits_name_what_every_row_was_measured_with(made: Run) -> None:
     for heap in (HEAP, HEAP_BEFORE):
         shown = markdown(replace(made, controls=heap, machine={**made.machine, "libc": "glibc 2.36"}))
         assert f"both sides: `{' '.join(f'{name}={setting}' for name, setting in heap.items())}`" in shown
-        assert "Most rows were timed with glibc set to keep freed memory" in shown
+        assert "In most rows glibc kept what was freed, on both sides" in shown
     refused = replace(made, controls=HEAP_BEFORE, machine={**made.machine, "libc": "glibc 2.34"})
     assert "did not keep the memory of large temporaries" in markdown(refused)
 

@@ -165,7 +165,7 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
     ("steps", "said"),
     [
         ((300, 290, 310), "600 -> 300 steps"),
-        ((None, 290, 310), "600 -> 800 steps, those of failures counted; 3 of 3 -> 2 of 3 trainings reach the target"),
+        ((None, 290, 310), "600 -> 800 steps, failures counted; 3 of 3 -> 2 of 3 trainings reach it"),
         ((None, None, None), "3 of 3 -> 0 of 3 trainings reach the target"),
     ],
 )

@@ -48,7 +48,7 @@ TIP = Tip(
         ),
     },
     when="loading waits for storage, or decodes while cores are idle",
-    against="no workers; storage is simulated, 10 ms a file or more",
+    against="no workers; simulated storage, 10 ms a file",
     guide=("A1.1", "B3", "D1", "D6", "D8"),
     claim=Claim.FASTER,
     called="a worker a core",

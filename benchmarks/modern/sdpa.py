@@ -31,7 +31,7 @@ TIP = Tip(
         "# dropout: dropout_p=p if self.training else 0.0; scale=what you multiply by, unless 1 / sqrt(head width)\n"
         "mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
-    when="attention is written out by hand; mask, scale and dropout then as its page says",
+    when="attention is written out by hand; mask, scale and dropout as its code says",
     against="softmax((query @ key.mT / scale).masked_fill(later, -inf)) @ value",
     guide=("M1",),
     claim=Claim.FASTER,

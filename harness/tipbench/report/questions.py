@@ -95,9 +95,9 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         yield _line(
             "What saves memory of live tensors, and at what price? (each in a job of its own)",
             address(savers[0].tip),
-            [*map(_saved, savers), *([f"and faster besides: {', '.join(besides.values())}"] if besides else [])],
+            [*map(_saved, savers), *([f"faster besides: {', '.join(besides.values())}"] if besides else [])],
         )
-    yield from (TipLine("", "", words) for words in vain)
+    yield from (TipLine("", "", words) for words in ["; ".join(vain)] * (0 < len("; ".join(vain)) <= SHORT) or vain)
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))

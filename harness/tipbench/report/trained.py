@@ -90,7 +90,7 @@ def steps_text(trainings: TrainingEffect) -> str:
         return f"{reached} trainings reach the target"
     steps = f"{' -> '.join(f'{side.steps:,.0f}' for side in sides)} steps"
     failures = any(side.reached < side.trainings for side in sides)
-    return f"{steps}, those of failures counted; {reached} trainings reach the target" if failures else steps
+    return f"{steps}, failures counted; {reached} trainings reach it" if failures else steps
 
 
 def step_ratio_text(trainings: TrainingEffect, fewer: Mean | None = None) -> str:
