@@ -57,7 +57,7 @@ def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:
             mechanism=count("allocator in use, and page faults a step", "glibc: 45060", optimized="jemalloc: 260"),
         ),
         Record(
-            of("no-sync", "LargeLinear"), "failed",
+            of("no-sync", "GPTTraining"), "failed",
             Reason("step-raised", {}, "optimized, step 2: RuntimeError: it broke (line 60)", "fix no_sync.py, line 40"),
         ),
         Record(of("cuda-graphs", "TinyKernels"), "skipped", NO_GPU),

@@ -92,7 +92,7 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     page = markdown(run([training("GPTTraining", 0.3, of=tip("compile-modes"))]))
     assert re.search(r"- Is compiling worth it\? 1\.35x \[[^]]*\] in GPT training\n", page)
     assert "- `tipbench run async-loading batch-size request-batches amp half-precision " in page
-    assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16, or" in page
+    assert " would tell:\n  - How many workers for loading?\n  - Which batch size?\n  - bfloat16? (float16" in page
     altered = "a: 2.0 % in GPT training; others, recipes aside: less"
     for of_baseline, answer in ((0.001, [altered]), (0.019, [])):
         equal = {"optimized": {"method": "lossy", "error": 0.02, "baseline_error": of_baseline}}

@@ -45,7 +45,7 @@ TIP = Tip(
         "from torch._inductor import config as inductor\n"
         "inductor.cpp_cache_precompile_headers = False  # of C++, which each start compiles into an empty /tmp"
     ),
-    when="compiled models start where /tmp is empty, as in a new container or on another node",
+    when="compiled models start where /tmp is empty, as in a new container or on a node of the same kind",
     against="model.compile() with an empty cache",
     guide=("M29",),
     claim=Claim.SOONER,

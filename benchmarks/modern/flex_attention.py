@@ -29,7 +29,7 @@ TIP = Tip(
     do=(
         "from torch.nn.attention.flex_attention import create_block_mask, flex_attention\n"
         "def visible(batch, head, query, key):  # your own mask; of documents: document[query] == document[key]\n"
-        f"    return (query >= key) & (query - key < {WINDOW})\n"
+        "    return (query >= key) & (query - key < 256)\n"
         "tokens = query.shape[-2]  # do all but the last line once, not in each call\n"
         "mask = create_block_mask(visible, None, None, tokens, tokens, device=query.device)\n"
         "attend = torch.compile(flex_attention)\n"

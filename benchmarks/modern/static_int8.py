@@ -52,7 +52,7 @@ TIP = Tip(
         "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
         "  # compiles; later calls need only no_grad(). It has no eval() and no train(): leave them out"
     ),
-    when="batches have one shape, the last one too (others raise), and the model's score bears it",
+    when="it runs for minutes in batches of one shape, the last too (others raise), and the model's score bears it",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

@@ -31,7 +31,8 @@ def headline(survey: Survey) -> str:
         "step": "a step of which nothing is known",
         "command": "a command",
     }
-    parameters = f" of {_millions(survey.parameters)} parameters" if survey.parameters else ""
+    count = survey.parameters
+    parameters = f" of {f'{count / 1e6:.1f} M' if count >= 1e6 else f'{count:,}'} parameters" if count else ""
     what = f"{kinds[survey.kind]}{parameters}"
     return f"{survey.name}: {what}, about {seconds(survey.step_s)} a step on {survey.device}"
 
@@ -132,7 +133,3 @@ def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
     if not taken[FORWARD]:
         return {}
     return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}
-
-
-def _millions(count: int) -> str:
-    return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count:,}"

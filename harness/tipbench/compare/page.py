@@ -23,7 +23,8 @@ from tipbench.tip.wording import change, plural, ratio, value
 def markdown(comparison: Comparison) -> str:
     across = pairs_across(comparison)
     what = "machine" if comparison.are_machines else "run"
-    measured = [key for key in comparison.cells if not _is_skipped(comparison.cells[key])]
+    skipped = {"skipped", MISSING, NOT_REACHED}
+    measured = [key for key, cells in comparison.cells.items() if {each.word for each in cells} - skipped]
     return render(
         "comparison.md.j2",
         comparison=comparison,
@@ -130,10 +131,6 @@ def _limits(comparison: Comparison) -> list[str]:
         controls = ", ".join(comparison.called_different)
         limits.append(f"Identical code was called different ({controls}): distrust small effects there.")
     return limits
-
-
-def _is_skipped(cells: Sequence[Cell]) -> bool:
-    return all(cell.word in ("skipped", MISSING, NOT_REACHED) for cell in cells)
 
 
 def _pair(comparison: Comparison, key: Key, across: PairAcross) -> dict[str, Any]:

@@ -297,6 +297,8 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     code = how(short[0].do, short[0].workload) if short else ""
     are_alike, shown = len({answer.against for answer in pays}) == 1, short[0].do if short else ""
     facts = [fact for one in pays for fact in _facts(one, len(pays) > 1, are_alike, shown not in ("", one.do))]
+    if len({answer.price for answer in pays}) == 1:
+        facts = [re.sub("^Price in [^:]+", "Price", fact) for fact in facts]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
     return ChangeText(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
@@ -370,7 +372,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     still_open = len({answer.tip for answer in made if answer.kind == UNCLEAR} - {row.tip for row in rows})
     recipes = len({answer.tip for answer in made if answer.claim in RECIPES and answer.kind in ACTS})
     no_time = sum(row.grade == SURE and not any(cell.strong for cell in row.cells) for row in rows)
-    sure = f"pay for sure{f' ({no_time} in memory or a start alone)' * (no_time > 0)}"
+    sure = f"pay for sure{f' ({no_time} only in memory or start)' * (no_time > 0)}"
     words = {SURE: sure, LIKELY: "likely", VARIES: "in some jobs", COSTS: "to avoid"}
     counts = {word: sum(row.grade == grade for row in rows) for grade, word in words.items()}
     counts |= {"recipes": recipes, "wholly open": still_open}

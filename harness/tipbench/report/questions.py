@@ -40,7 +40,7 @@ QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
     "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
-    "bfloat16, or float16 on a GPU?": ("amp", "half-precision"),
+    "bfloat16? (float16 needs a GPU)": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
@@ -68,6 +68,9 @@ MOST, LEANER = 3, 0.1
 """Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time
 must save to be named among those that save memory."""
 
+START = re.compile(r"^.*python train\.py(?=  #|$)")
+"""The line that starts a job with other settings, where that is all there is to write."""
+
 SHORT = 156
 """Most characters of a question and its answer in one line."""
 
@@ -79,8 +82,11 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     for question, tips in QUESTIONS.items():
         answers = [answer for tip in tips for answer in made if answer.tip == tip and answer.kind != IMPOSSIBLE]
         if answers:
-            parts = [_brief(answer, "" if answer.tip == tips[0] else answer.tip) for answer in answers]
-            yield _line(question, address(answers[0].tip), parts)
+            lines: list[str] = []
+            for each in answers:
+                starts = START.findall(each.ways[0].do) if each.kind in ACTS else []
+                lines += [_brief(each, "" if each.tip == tips[0] else each.tip), *(f"`{line}`" for line in starts)]
+            yield _line(question, address(answers[0].tip), lines)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
         else:
@@ -88,7 +94,8 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     altering = {answer.tip: off for answer in made if (off := _off(answer))}
     if altering:
         question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest?"
-        yield _line(question, "", [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less"])
+        offs = [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less"]
+        yield _line(question, "", ["; ".join(offs[first : first + 3]) for first in range(0, len(offs), 3)])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
     if savers:

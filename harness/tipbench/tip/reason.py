@@ -151,7 +151,7 @@ NEEDS_SENTENCES = {
         "needs AVX512-VNNI or AMX, which multiply integers of 8 bits", "run on a newer processor"
     ),
     "amx": Sentence(
-        "this machine shows no AMX, with which oneDNN multiplies in bfloat16",
+        "this machine shows no AMX, which float32 products in bfloat16 need; amp does not",
         "run on an Intel Xeon whose AMX no virtual machine hides",
     ),
     "numa-nodes": Sentence("{found:NUMA node}; needs {wanted}", "run on a machine with several sockets"),

@@ -40,10 +40,6 @@ def _unless_bound(reader: Callable[[], Any]) -> Any:
     return "unknown" if any(name in os.environ for name in BINDING) else reader()
 
 
-def _affinity() -> Any:
-    return sorted(os.sched_getaffinity(0))
-
-
 def _precision(*path: str) -> Any:
     """`torch.backends.PATH.fp32_precision`, which both the old and the new way of allowing TF32 set.
 
@@ -96,7 +92,7 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "gc.isenabled()": gc.isenabled,
     "gc.get_threshold()": gc.get_threshold,
     "sys.getswitchinterval()": sys.getswitchinterval,
-    "os.sched_getaffinity(0)": partial(_unless_bound, _affinity),
+    "os.sched_getaffinity(0)": partial(_unless_bound, lambda: sorted(os.sched_getaffinity(0))),
     "os.getpriority()": partial(os.getpriority, os.PRIO_PROCESS, 0),
     **{f"os.environ[{name!r}]": partial(os.environ.get, name) for name in VARIABLES},
 }
