@@ -44,7 +44,7 @@ TIP = Tip(
         "    for (_, answer), output in zip(taken, outputs):\n"
         "        answer.put(output)"
     ),
-    when="requests of one shape wait at the same time, and each may wait for those beside it",
+    when="requests of one shape wait together, and one may take longer: 2x is requests a second",
     against="one request at a time",
     guide=("M31",),
     claim=Claim.FASTER,

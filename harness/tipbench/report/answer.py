@@ -147,7 +147,7 @@ def _of_members(answer: Answer, costly: Sequence[str]) -> str:
 
 
 def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> tuple[str, bool]:
-    """(`GPT training 2.0x [1.8, 2.2], a step 95 ms -> + amp 61 ms -> + compile-modes 48 ms (without amp 79 ms)`,
+    """(`GPT training 2.0x [1.8, 2.2], a step 95 ms -> + amp 61 ms -> + compile-modes 48 ms (all but amp 79 ms)`,
     whether it is so), if the sides between were timed; else with its members ahead, and the step before and after."""
     pair = gain.row.pair
     timed = {way.name: one.row.variant_step_s for way in answer.ways for one in way.gains if one.row.pair == pair}
@@ -159,7 +159,7 @@ def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> tuple[s
     shown = [f"{more}{seconds(step)}" for more, step in zip(added, steps, strict=True) if step]
     sides = f", a step {' -> '.join(shown)}" if len(shown) == len(added) else ""
     if not members and (step := timed.get(f"{way_words(WITHOUT)}{names[0]}")):
-        sides += f" (without {names[0]} {seconds(step)})"
+        sides += f" (all but {names[0]} {seconds(step)})"
     return f"{members}{job_words(pair)} {gain.brought}{sides}", not members
 
 

@@ -68,7 +68,7 @@ MOST, LEANER = 3, 0.1
 """Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time
 must save to be named among those that save memory."""
 
-START = re.compile(r"^.*python train\.py(?=  #|$)")
+START = re.compile(r"^.*python train\.py(?:  #.*)?$")
 """The line that starts a job with other settings, where that is all there is to write."""
 
 SHORT = 156
