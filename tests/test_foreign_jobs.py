@@ -241,10 +241,10 @@ def test_a_text_harms_no_job_that_its_condition_fits(text: str, folder: Path) ->
 NOT_PAIRED = (
     *("async-loading", "batch-size", "batched-items", "batches-as-ready", "length-bucketing", "pin-memory", "prefetch"),
     *("ddp-buckets", "decode-jpeg", "decoded-in-memory", "layer-order", "no-sync", "preallocate", "transforms-v2"),
-    *("ahead-of-time", "ddp-hook", "dynamic-int8", "onednn-graph", "static-int8"),
+    *("ahead-of-time", "ddp-hook", "dynamic-int8", "muon", "onednn-graph", "static-int8"),
 )
-"""Tips that draw samples in another order or change the data, wrap the model or run it once before, or replace it by an
-exported one, which raises where another text takes it for a module."""
+"""Tips that draw samples in another order or change the data, wrap the model or run it once before, round to 16 bits,
+or replace the model by an exported one, which raises where another text takes it for a module."""
 HEADLINES = [
     *{
         name.partition(".")[0]: text

@@ -28,7 +28,7 @@ TIP = Tip(
         "# (batch, tokens, heads, width): .transpose(1, 2) all three before, and the result; else as they are\n"
         "# another mask, combined with the causal one: attn_mask=mask in its place; of bool, True = attend: ~mask if\n"
         "# yours hides True; of floats it is added; rows hidden throughout come out as 0, and no weights come out\n"
-        "# dropout: dropout_p=p if self.training else 0.0; scale nothing before: scale=yours, unless 1 / sqrt(width)\n"
+        "# dropout: dropout_p=p if self.training else 0.0; never scale before: scale=factor (1 / divisor)\n"
         "mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand; mask, scale and dropout as its code says",

@@ -44,7 +44,8 @@ TIP = Tip(
         "        self.parts = parts\n"
         "        super().__init__([group for part in parts for group in part.param_groups], {})\n"
         "    def step(self, closure=None):\n"
-        "        for part, group in zip(self.parts, self.param_groups):\n"
+        "        for group in self.param_groups:\n"
+        '            part = self.parts["betas" in group]  # those of AdamW have betas\n'
         "            part.state, part.param_groups = self.state, [group]\n"
         "            part.step()\n"
         "# where you construct the optimizer; tune lr\n"

@@ -286,7 +286,5 @@ def _nothing(results: Sequence[Result]) -> Answer:
         kind, why = IMPOSSIBLE, "; ".join(reasons) or "skipped without a reason"
         why += f" (remedy: {'; '.join(remedies)})" if remedies else ""
     first = max(results, key=lambda result: result.scale == "macro")
-    workload = workload_of(first)
-    return Answer(
-        first.tip, first.about.title, claim_of(results[0]), first.about.one_of, workload, kind, kind, gain=why
-    )
+    about, workload = first.about, workload_of(first)
+    return Answer(first.tip, about.title, claim_of(results[0]), about.one_of, workload, kind, kind, gain=why)

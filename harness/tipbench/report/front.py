@@ -297,7 +297,7 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     code = how(short[0].do, short[0].workload) if short else ""
     are_alike, shown = len({answer.against for answer in pays}) == 1, short[0].do if short else ""
     facts = [fact for one in pays for fact in _facts(one, len(pays) > 1, are_alike, shown not in ("", one.do))]
-    if len({answer.price for answer in pays}) == 1:
+    if len({one.price for one in pays}) == 1:
         facts = [re.sub("^Price in [^:]+", "Price", fact) for fact in facts]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")

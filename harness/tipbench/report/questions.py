@@ -43,6 +43,7 @@ QUESTIONS = {
     "bfloat16? (float16 needs a GPU)": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
+    "no_grad or inference_mode?": ("no-grad",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
     "The first step compiles: what shortens it?": ("regional-compile", "changing-shapes", "compile-cache"),
@@ -65,8 +66,7 @@ class TipLine:
 
 
 MOST, LEANER = 3, 0.1
-"""Jobs that are named in an answer, of more the kind of work is; and share of live tensors that a change about time
-must save to be named among those that save memory."""
+"""Most jobs that an answer names; and least share of live tensors that a change about time saves, to be named."""
 
 START = re.compile(r"^.*python train\.py(?:  #.*)?$")
 """The line that starts a job with other settings, where that is all there is to write."""

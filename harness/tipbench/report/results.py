@@ -40,9 +40,12 @@ class Counts:
 
 
 def results(run: Run) -> list[Result]:
-    """All rows of a run in the order in which its pairs were planned."""
+    """All rows of a run as planned, without skipped operations of tips whose jobs are to come: they may need no GPU."""
     place = {name: index for index, name in reversed(list(enumerate(run.planned)))}
-    records = sorted(run.records, key=lambda record: place.get(record.name, len(place)))
+    tried = {of.name.partition(".")[0] for of in run.records if of.outcome != "skipped" or of.info.scale == "macro"}
+    later = {name.partition(".")[0] for name in place.keys() - {record.name for record in run.records}} - tried
+    kept = (record for record in run.records if record.name.partition(".")[0] not in later)
+    records = sorted(kept, key=lambda record: place.get(record.name, len(place)))
     return [
         _result(judgement, run, sessions)
         for record in records
