@@ -66,7 +66,7 @@ TIP = Tip(
     title="Divide the cores among processes and threads",
     do=(
         f"OMP_NUM_THREADS=$(( {CORES} / {{instances}} )) python train.py  # to infer: start {{instances}} of these, "
-        "n from 0 on data[n::{instances}]; of a server: uvicorn --workers {instances}"
+        "number n (from 0) on data[n::{instances}]; of a server: uvicorn --workers {instances}"
     ),
     ways={"nothing_set": ""},
     when="many batches wait, each of them may take longer, and the model fits into memory several times",

@@ -27,7 +27,7 @@ TIP = Tip(
         "outputs = model(batch.to(memory_format=torch.channels_last))  # of four dimensions"
     ),
     guide=("A1.6",),
-    when="2-d convolutions, no 3-d ones, .reshape() for .view(), and no fused=True optimizer state from before it",
+    when="the model has 2-d convolutions, no 3-d ones, no .view(), and loads no fused=True optimizer state from before",
     claim=Claim.FASTER,
     mechanism=falls("layers whose output is not channels_last", not_channels_last),
     published="8-35 % on V100 with AMP, 26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",

@@ -1,7 +1,7 @@
 """Skip what a mask hides: FlexAttention with a block mask, in place of a mask of all scores.
 
 `scaled_dot_product_attention` with a mask computes each score, also those that the mask hides: of a window of 256
-tokens in a text of 2048 seven eighths. FlexAttention is told by a function of two places which scores count. From it
+tokens in a text of 2048 seven eighths. FlexAttention takes a function that says which scores count. From it
 `create_block_mask` notes once which blocks of scores are hidden throughout, and the compiled kernel passes over them.
 Documents in one row are another such mask: `document[query] == document[key]`.
 

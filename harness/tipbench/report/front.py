@@ -20,7 +20,7 @@ from tipbench.report.price import (
     are_tensors_all,
     time_factors,
 )
-from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, why_impossible
+from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, short_lines, why_impossible
 from tipbench.report.result import MEMORY_MARGIN, Result
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
@@ -295,33 +295,34 @@ def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeT
     pays = [answer for answer in answers if answer.kind in (USE, USE_IF, DEPENDS)]
     short = [answer for answer in pays if answer.do and answer.do.count("\n") < LONG_CODE]
     code = how(short[0].do, short[0].workload) if short else ""
-    are_alike, shown = len({answer.against for answer in pays}) == 1, short[0].do if short else ""
-    facts = [fact for one in pays for fact in _facts(one, len(pays) > 1, are_alike, shown not in ("", one.do))]
-    if len({one.price for one in pays}) == 1:
-        facts = [re.sub("^Price in [^:]+", "Price", fact) for fact in facts]
+    shown = short[0].do if short else ""
+    facts = [fact for one in pays for fact in _facts(one, pays, shown not in ("", one.do))]
     if any(answer.do.count("\n") >= LONG_CODE for answer in pays):
         facts.append("What to write is longer: it stands on the page of this change.")
     return ChangeText(pays[0].title, address(pays[0].tip), code, tuple(dict.fromkeys(facts)))
 
 
-def _facts(answer: Answer, is_one_of_several: bool, baselines_are_alike: bool, has_other_code: bool) -> Iterator[str]:
-    where = f" in {WORK_COLUMNS[answer.workload]}" if is_one_of_several else ""
+def _facts(answer: Answer, pays: Sequence[Answer], has_other_code: bool) -> Iterator[str]:
+    """pays: all answers on the tip that pay; where they differ, the kind of work is named."""
+    where = f" in {WORK_COLUMNS[answer.workload]}"
+    of_baseline = where * (len({one.against for one in pays}) > 1)
+    of_price = where * (len({one.price for one in pays}) > 1)
     if answer.when:
         yield f"Only if {answer.when}."
     lead = answer.ways[0]
     named = lead.gains[0].row.variant if lead.value else lead.name or answer.title
-    lines = _joined(list(_gains(answer.gains)))
+    lines = short_lines(list(_gains(answer.gains)), LONG_LINE)
     yield from (f"With {named}: {line}" if has_other_code else line for line in lines)
     if answer.against:
-        yield f"Against{'' if baselines_are_alike else where}: {answer.against}."
-    yield from (f"{price}." for price in _price(answer, f"Price{where}"))
+        yield f"Against{of_baseline}: {answer.against}."
+    yield from (f"{price}." for price in _price(answer, f"Price{of_price}"))
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."
     if lead.value and ": " in answer.alternatives:
         yield f"{job_words(answer.gains[0].row.pair)} with other values: {answer.alternatives}."
     others = [f"or {way.name or AS_WORDED}: {'; '.join(_gains(way.gains))}" for way in answer.others]
-    lines = _joined([*others, *(f"not {way.name or AS_WORDED}: {way.cost}" for way in answer.harmful)])
+    lines = short_lines([*others, *(f"not {way.name or AS_WORDED}: {way.cost}" for way in answer.harmful)], LONG_LINE)
     yield from (f"{line[0].upper()}{line[1:]}" for line in lines)
 
 
@@ -331,15 +332,9 @@ def _price(answer: Answer, head: str) -> list[str]:
     return [f"{head}: {answer.price}"] if is_measured else []
 
 
-def _joined(parts: Sequence[str], most: int = LONG_LINE) -> list[str]:
-    """In one line, if that is short."""
-    line = "; ".join(filter(None, parts))
-    return [line] if line and len(line) <= most else list(parts)
-
-
 def _tip_line(title: str, address: str, words: str, below: Sequence[str]) -> TipLine:
-    line = _joined([words, *below], LONG_LINE - len(title))
-    return TipLine(title, address, line[0], tuple(_joined(line[1:])))
+    line = short_lines([words, *below], LONG_LINE - len(title))
+    return TipLine(title, address, line[0], tuple(short_lines(line[1:], LONG_LINE)))
 
 
 def _gains(gains: Iterable[Effect]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from tipbench.report.answer_kinds import (
     USE_IF,
 )
 from tipbench.report.price import are_tensors_all, time_factors
+from tipbench.suite.loops import PLAIN_START
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
 
@@ -40,7 +41,7 @@ QUESTIONS = {
     "How many workers for loading?": ("async-loading",),
     "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
-    "bfloat16? (float16 needs a GPU)": ("amp", "half-precision"),
+    "bfloat16? (float16 is tried on GPUs alone)": ("amp", "half-precision"),
     "TF32?": ("tensor-cores",),
     "channels_last?": ("channels-last",),
     "no_grad or inference_mode?": ("no-grad",),
@@ -68,9 +69,6 @@ class TipLine:
 MOST, LEANER = 3, 0.1
 """Most jobs that an answer names; and least share of live tensors that a change about time saves, to be named."""
 
-START = re.compile(r"^.*python train\.py(?:  #.*)?$")
-"""The line that starts a job with other settings, where that is all there is to write."""
-
 SHORT = 156
 """Most characters of a question and its answer in one line."""
 
@@ -84,8 +82,9 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         if answers:
             lines: list[str] = []
             for each in answers:
-                starts = START.findall(each.ways[0].do) if each.kind in ACTS else []
-                lines += [_brief(each, "" if each.tip == tips[0] else each.tip), *(f"`{line}`" for line in starts)]
+                lines.append(_brief(each, "" if each.tip == tips[0] else each.tip))
+                if each.kind in ACTS and PLAIN_START in (start := each.ways[0].do) and "\n" not in start:
+                    lines.append(f"`{start}`")
             yield _line(question, address(answers[0].tip), lines)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
@@ -104,7 +103,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             address(savers[0].tip),
             [*map(_saved, savers), *([f"faster besides: {', '.join(besides.values())}"] if besides else [])],
         )
-    yield from (TipLine("", "", words) for words in ["; ".join(vain)] * (0 < len("; ".join(vain)) <= SHORT) or vain)
+    yield from (TipLine("", "", words) for words in short_lines(vain, SHORT))
     if unknown:
         names = " ".join(tip for tips in unknown.values() for tip in tips)
         yield TipLine("", "", f"`tipbench run {names}` would tell:", tuple(unknown))
@@ -113,6 +112,12 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
 def why_impossible(reasons: str) -> str:
     """The first of an answer's reasons: the tip's page has all, with what to do about them."""
     return re.split(r"; | \(remedy", reasons)[0]
+
+
+def short_lines(parts: Sequence[str], most: int) -> list[str]:
+    """In one line, if that is short."""
+    line = "; ".join(filter(None, parts))
+    return [line] if line and len(line) <= most else list(parts)
 
 
 def _line(question: str, address: str, parts: Sequence[str]) -> TipLine:
