@@ -154,7 +154,6 @@ def test_it_is_found_at_any_place(found: dict[str, Found], name: str, variant: s
 def test_affinity_is_read_where_nobody_binds_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in switches.BINDING:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(switches, "_affinity", list)
     reader = switches.SWITCHES["os.sched_getaffinity(0)"]
     assert reader() != "unknown"
     monkeypatch.setenv("OMP_PROC_BIND", "true")
