@@ -117,11 +117,18 @@ class AsWritten(AtTestSize):
 @pytest.fixture
 def undone() -> Iterator[None]:
     """What a text sets for the whole process is set as before."""
-    fusion = torch.jit.onednn_fusion_enabled()
-    with config.patch(activation_memory_budget=config.activation_memory_budget):
+    fusion, parts = torch.jit.onednn_fusion_enabled(), (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv)
+    precisions = [part.fp32_precision for part in parts]
+    with (
+        config.patch(activation_memory_budget=config.activation_memory_budget),
+        mock.patch.object(switches, "describe_changes", lambda before, after: ""),  # a program has no other side
+    ):
         yield
+    for part, precision in zip(parts, precisions, strict=True):
+        part.fp32_precision = precision
     torch.jit.enable_onednn_fusion(fusion)
     torch.autograd.set_detect_anomaly(False)
+    torch.set_grad_enabled(True)
     torch.compiler.reset()
 
 

@@ -141,22 +141,25 @@ def test_cgroups(tmp_path: Path, texts: dict[str, str], quota: Any, memory: int 
 
 
 @pytest.mark.parametrize(
-    ("vendor", "family", "model", "stepping", "expected"),
+    ("vendor", "family", "model", "stepping", "flags", "expected"),
     [
-        ("AuthenticAMD", 25, 17, 1, "zen4"),
-        ("AuthenticAMD", 27, 3, 0, "f27m3"),
-        ("GenuineIntel", 6, 0x55, 4, "skylake_avx512"),
-        ("GenuineIntel", 6, 0x55, 7, "cascadelake"),
+        ("AuthenticAMD", 25, 17, 1, "avx2", "zen4"),
+        ("AuthenticAMD", 27, 3, 0, "avx2", "f27m3"),
+        ("GenuineIntel", 6, 0x55, 4, "avx2", "skylake_avx512"),
+        ("GenuineIntel", 6, 0x55, 7, "avx2", "cascadelake"),
+        ("GenuineIntel", 6, 0xCF, 2, "avx2 amx_tile", "emeraldrapids"),
+        ("GenuineIntel", 6, 0xA7, 1, "avx2 amx_tile", "f6m167"),  # Rocket Lake has no AMX
     ],
 )
 def test_a_microarchitecture_is_known_by_the_processor_s_numbers(
-    tmp_path: Path, vendor: str, family: int, model: int, stepping: int, expected: str
+    tmp_path: Path, vendor: str, family: int, model: int, stepping: int, flags: str, expected: str
 ) -> None:
     first = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\n"
-    files(tmp_path, {"proc/cpuinfo": f"{first}stepping\t: {stepping}\n\nvendor_id\t: Other\nstepping\t: 99\n"})
+    last = f"stepping\t: {stepping}\nflags\t\t: {flags}\n"
+    files(tmp_path, {"proc/cpuinfo": f"{first}{last}\nvendor_id\t: Other\nstepping\t: 99\n"})
     processor = microarchitecture.identity(tmp_path)
     assert processor == microarchitecture.Identity(vendor, family, model, stepping)
-    assert microarchitecture.microarchitecture(processor) == expected
+    assert microarchitecture.microarchitecture(processor, tmp_path) == expected
 
 
 def test_archspec_knows_processors_without_such_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

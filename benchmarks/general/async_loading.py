@@ -34,7 +34,7 @@ TIP = Tip(
     do=(
         "# first: arguments = dict(batch_size=32, shuffle=True), or what else your DataLoader is made with\n"
         "loader = DataLoader(data, **arguments | dict(num_workers={num_workers}, persistent_workers=True))\n"
-        "# more workers than cores only where loading waits for storage, whatever DataLoader warns of\n"
+        "# more workers than cores pay where loading waits for storage, though DataLoader then warns\n"
         "# not persistent if an epoch changes the data; an IterableDataset must share itself out among workers\n"
         "# workers share a file opened in __init__: open it in each; and each repeats the data set's own random "
         "generator: seed it in worker_init_fn"

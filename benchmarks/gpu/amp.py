@@ -32,7 +32,7 @@ TIP = Tip(
     do=(
         "# backward() stays outside; evaluate without it; an LSTM may raise (pytorch#187334)\n"
         "# `outputs` are in bfloat16, and so is a loss of your own formula: give it outputs.float()\n"
-        "# where your code writes into a float32 tensor by index, or scatters or adds into it: .to(its dtype)\n"
+        "# what your code writes by index, scatters or adds into a tensor of another dtype: value.to(that dtype)\n"
         "# in place of Sigmoid and BCELoss: BCEWithLogitsLoss\n"
         "with torch.autocast(torch.device(device).type, dtype=torch.bfloat16): outputs = model(batch); loss "
         "= criterion(outputs, targets)"

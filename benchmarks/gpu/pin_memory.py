@@ -46,7 +46,7 @@ def pin_memory(job: Job) -> None:
 
 
 def pin_and_wait(job: Job) -> None:
-    """Half of the tip: each copy is waited for, so that none runs beside the computation."""
+    """Half of the tip: each copy is waited for, so that the processor does nothing meanwhile."""
     job.loading["pin_memory"] = True
 
 

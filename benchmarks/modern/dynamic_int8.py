@@ -40,11 +40,11 @@ TIP = Tip(
     do=(
         "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_  # pip install torchao\n"
         "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))  # to infer alone\n"
+        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
         "example, _ = next(iter(loader))\n"
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"
-        "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-        "  # compiles; later calls need only no_grad()\n"
+        "with inductor.patch(freezing=True): model(example.to(device))  # compiles\n"
         "# silently wrong in a process that has imported x86_inductor_quantizer, which static-int8 needs"
     ),
     when="the model's score bears it, it runs for minutes in batches of few shapes, without nn.TransformerEncoderLayer",

@@ -31,18 +31,18 @@ TIP = Tip(
     title="Freeze the weights of a model compiled for inference",
     do=(
         "example, _ = next(iter(loader))\n"
+        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
         'model.eval().compile(options={"freezing": True})  # to infer alone; load weights before\n'
         "from torch._inductor import config as inductor\n"
-        "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-        "  # compiles; later calls need only no_grad()"
+        "with inductor.patch(freezing=True): model(example.to(device))  # compiles"
     ),
     ways={
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
+            "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
             'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone\n'
             "from torch._inductor import config as inductor\n"
-            "with inductor.patch(freezing=True), torch.no_grad(): model(example.to(device))"
-            "  # compiles; later calls need only no_grad()"
+            "with inductor.patch(freezing=True): model(example.to(device))  # compiles"
         ),
     },
     when="the model only infers, for minutes, in batches of few shapes",

@@ -32,7 +32,7 @@ TIP = Tip(
     id="half-precision",
     title="Run a model that infers in half precision",
     do=(
-        "model.bfloat16()  # load the weights before; autocast where forward() makes float32 tensors itself\n"
+        "model.bfloat16()  # load the weights before; if forward() itself makes float32 tensors, use autocast instead\n"
         "outputs = model(batch.bfloat16() if batch.is_floating_point() else batch).float()  # each tensor it returns"
     ),
     ways={

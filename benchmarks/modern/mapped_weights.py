@@ -50,7 +50,7 @@ TIP = Tip(
         'with torch.device("meta"), Undrawn(): model = Net()\n'
         'model.load_state_dict(torch.load("model.pt", mmap=True, map_location=device), assign=True)'
     ),
-    when="a process is to answer soon, from a cached file of the model's dtype, never overwritten; tie what was tied",
+    when="a process answers soon, from a cached file of the model's dtype, never overwritten; tie shared weights again",
     against="load_state_dict() into a model with random weights",
     guide=("M30",),
     claim=Claim.FASTER,

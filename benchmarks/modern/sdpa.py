@@ -24,15 +24,15 @@ TIP = Tip(
     id="sdpa",
     title="Use scaled_dot_product_attention",
     do=(
-        "# for a causal mask and as many queries as keys; without a mask, or for one query: without is_causal\n"
-        "# (batch, tokens, heads, width): .transpose(1, 2) all three before, and the result; else as they are\n"
-        "# another mask, combined with the causal one: attn_mask=mask in its place; of bool, True = attend: ~mask if\n"
-        "# yours hides True; of floats it is added; rows hidden throughout come out as 0, and no weights come out\n"
-        "# dropout: dropout_p=p if self.training else 0.0; never scale before: scale=factor (1 / divisor)\n"
+        "# a causal mask, with as many queries as keys: as below; no mask, or a single query: leave is_causal out\n"
+        "# shapes are (batch, heads, tokens, width); from (batch, tokens, heads, width) .transpose(1, 2) all four\n"
+        "# another mask, with the causal one in it: attn_mask=mask, not is_causal; True means attend (~mask if yours\n"
+        "# hides True), floats are added; queries that see nothing come out as 0; no attention weights come out\n"
+        "# dropout: dropout_p=p if self.training else 0.0; another scale: scale=1 / divisor, and do not scale before\n"
         "mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)"
     ),
     when="attention is written out by hand; mask, scale and dropout as its code says",
-    against="softmax((query @ key.mT / scale).masked_fill(later, -inf)) @ value",
+    against="softmax((query @ key.mT / divisor).masked_fill(later, -inf)) @ value",
     guide=("M1",),
     claim=Claim.FASTER,
     mechanism=falls("operations dispatched", operations),

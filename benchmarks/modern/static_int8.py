@@ -40,19 +40,20 @@ TIP = Tip(
         "from itertools import islice  # and pip install torchao\n"
         "from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e\n"
         "from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86\n"
+        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
         "example, _ = next(iter(loader))\n"
         "quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())\n"
         "model = prepare_pt2e(torch.export.export(model.eval(), (example,), strict=True).module(), quantizer)"
         "  # to infer alone\n"
-        "with torch.no_grad(): [model(calibrating) for calibrating, _ in islice(loader, 4)]"
-        "  # set the scales: rather a hundred batches, shuffled\n"
+        "for calibrating, _ in islice(loader, 4): model(calibrating)"
+        "  # sets the scales: rather a hundred batches, shuffled\n"
         "model = convert_pt2e(model)\n"
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"
-        "with inductor.patch(freezing=True), torch.no_grad(): model(example)"
-        "  # compiles; later calls need only no_grad(). It has no eval() and no train(): leave them out"
+        "with inductor.patch(freezing=True): model(example)  # compiles\n"
+        "# it has no eval() and no train(): leave them out"
     ),
-    when="it runs for minutes in batches of one shape, the last too (others raise), and the model's score bears it",
+    when="batches have one shape, the last too (others raise), it runs for minutes, and the model's score bears it",
     against="float32, compiled with frozen weights",
     guide=("M15",),
     claim=Claim.FASTER,

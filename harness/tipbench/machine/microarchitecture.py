@@ -47,6 +47,8 @@ INTEL = {
 """By model of Intel's family 6, after arch/x86/include/asm/intel-family.h of Linux."""
 
 
+WITH_AMX = ("sapphirerapids", "emeraldrapids", "graniterapids")
+
 XEONS = {"cooperlake": 10, "cascadelake": 5, "skylake_avx512": 0}
 """Three generations of servers that are all Intel's model 0x55, with the first stepping of each, newest first."""
 
@@ -84,7 +86,10 @@ def microarchitecture(processor: Identity, root: Path = ROOT) -> str:
     An x86 processor that is not in these tables, because it is newer for example, is "f27m3": family 27, model 3.
     """
     if isinstance(processor.family, int) and isinstance(processor.model, int):
-        return _x86(processor) or f"f{processor.family}m{processor.model}"
+        name = _x86(processor)
+        # Of an Intel Xeon with AMX a hypervisor showed the model number of Rocket Lake, which has none.
+        is_plausible = name in WITH_AMX or " amx_tile" not in read(root / "proc/cpuinfo")
+        return name if name and is_plausible else f"f{processor.family}m{processor.model}"
     if root != ROOT:
         return UNAVAILABLE
     import archspec.cpu
