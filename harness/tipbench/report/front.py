@@ -152,7 +152,9 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         rows=tuple(rows[:_TABLE_ROWS]),
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
-        more=_grouped((_where(row, columns), row.tip, row.address) for row in rows[_TABLE_ROWS:] if row.grade != COSTS),
+        more=_grouped(
+            (_where(row, columns), _in_brief(row), row.address) for row in rows[_TABLE_ROWS:] if row.grade != COSTS
+        ),
         conditions=tuple(
             _tip_line(row.tip, row.address, row.whole, row.remarks)
             for row in rows[SHOWN:_TABLE_ROWS]
@@ -203,15 +205,23 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     remarks = [f"not with {answer.rival}" for answer in about if answer.rival]
     against = [re.sub(r" \(\w+\)", "", answer.against) for answer in about if answer.one_of == COMPILED_MODEL]
     remarks += [f"measured against {one}" for one in against if one]
-    remarks += [words for answer in about for words in _price(answer, "price")]
+    remarks += [words for answer in about if answer.claim != Claim.LEANER for words in _price(answer, "price")]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
 
 def _where(row: Row, columns: Sequence[str]) -> str:
     """The first kind of work in which a change brings what the table says."""
-    cells = zip(columns, row.cells, strict=True)
-    return next((name for name, cell in cells if cell.strong or cell.rest not in ("", "open")), "memory")
+    cells = [(name, cell) for name, cell in zip(columns, row.cells, strict=True) if cell.rest != "open"]
+    strong = [name for name, cell in cells if cell.strong]
+    return next(iter(strong + [name for name, cell in cells if cell.rest]), "memory")
+
+
+def _in_brief(row: Row) -> str:
+    """`no-padding 1.5x`, or `deprecated onednn-graph 1.2x`."""
+    cells = [cell.strong or cell.rest.partition(" (")[0] for cell in (*row.cells, row.memory)]
+    gain = next((cell for cell in cells if cell[:1].isdigit() or cell.startswith(("-", "start"))), "")
+    return f"{'deprecated ' * (DEPRECATED in row.title)}{row.tip} {gain}".strip()
 
 
 def table_cell(answer: Answer) -> TableCell:
@@ -224,6 +234,8 @@ def table_cell(answer: Answer) -> TableCell:
         return TableCell(rest=_time_of(rows))
     if answer.claim == Claim.SOONER and rows[0].one_off_sides:
         return TableCell(rest="start {} -> {}".format(*map(seconds, rows[0].one_off_sides)))
+    if answer.kind in (USE, USE_IF) and job_words(rows[0].pair).endswith(" start"):
+        return TableCell(rest=f"start {seconds(rows[0].step_s or 0)} -> {seconds(rows[0].variant_step_s or 0)}")
     decided = ("gain",) if answer.kind in (USE, USE_IF) else ("gain", "loss")
     gains = [gain for gain in gains if gain.state.word in decided] or gains
     if is_sure_of(answer):
@@ -233,7 +245,6 @@ def table_cell(answer: Answer) -> TableCell:
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
-    number = f"start {number}" if all(job_words(row.pair).endswith(" start") for row in rows) else number
     in_brackets = ["" if len(ratios) > 1 or low == high else f"{least}-{most}"]
     in_brackets.append(f"{len(gains)} of {len(rows)}" if len(gains) < len(rows) else "")
     brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""

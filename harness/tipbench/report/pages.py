@@ -146,6 +146,7 @@ def _run(run: Run) -> dict[str, Any]:
         "suite": run.suite,
         "commit": run.commit[:12],
         "versions": versions(run.machine),
+        "features": flags if isinstance(flags := run.machine.get("flags"), list) else [],
         "minutes": f"{budget_s / 60:.3g}" if isinstance(budget_s, int | float) and 0 < budget_s < LARGEST else "",
         "bare": bool(run.options.get("bare")),
         "settings": " ".join(f"{name}={setting}" for name, setting in run.controls.items()),

@@ -18,7 +18,7 @@ LIVE_MARGIN = 0.01
 """Peaks of live tensors that differ by less are called equal: identical sides have the same to the last byte."""
 
 
-NOT_MEASURED, NONE_MEASURED = "not measured", "none measured"
+NOT_MEASURED, NONE_MEASURED = "memory not measured", "none measured"
 
 IN_WORKERS, COMPILED_MODEL = "workers", "compiled model"
 """What only one tip can do: load data in other processes, whose memory is not this process's, or compile a model.
@@ -41,10 +41,9 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
 def _nothing(jobs: Sequence[Result]) -> str:
     if jobs[0].about.claim == Claim.LEANER:
         return f"{NONE_MEASURED} in time"  # or `_time` had said so
-    process = any(job.tree_sides for job in jobs)
-    if not (process or any(map(are_tensors_all, jobs))):
-        return NOT_MEASURED
-    return f"{NONE_MEASURED} above {100 * (MEMORY_MARGIN if process else LIVE_MARGIN):.0f} %"
+    # Live tensors that are alike say nothing: an allocator has the same, and may hold twice the memory.
+    is_measured = any(job.tree_sides or job.device == "cuda" for job in jobs)
+    return f"{NONE_MEASURED} above {100 * MEMORY_MARGIN:.0f} %" if is_measured else NOT_MEASURED
 
 
 def _time(jobs: Sequence[Result]) -> list[str]:

@@ -84,7 +84,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             for each in answers:
                 lines.append(_brief(each, "" if each.tip == tips[0] else each.tip))
                 if each.kind in ACTS and PLAIN_START in (start := each.ways[0].do) and "\n" not in start:
-                    lines.append(f"`{start}`")
+                    lines.append(f"`{start.replace('train.py', 'infer.py') if each.workload == INFERENCE else start}`")
             yield _line(question, address(answers[0].tip), lines)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
