@@ -20,6 +20,8 @@ LIVE_MARGIN = 0.01
 
 NOT_MEASURED, NONE_MEASURED = "memory not measured", "none measured"
 
+PROCESSES = "memory of all processes"
+
 IN_WORKERS, COMPILED_MODEL = "workers", "compiled model"
 """What only one tip can do: load data in other processes, whose memory is not this process's, or compile a model.
 Weights that are compiled into a program are no tensors: 8 bits seemed to save 96 % of a model."""
@@ -93,7 +95,7 @@ def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]
     live: bytes of live tensors, before and after; worker processes hide theirs. trees: bytes of all processes, which
     differ by up to 4 % between identical sides."""
     growth = []
-    for sides, margin, what in ((live, LIVE_MARGIN, "memory"), (trees, MEMORY_MARGIN, "memory of all processes")):
+    for sides, margin, what in ((live, LIVE_MARGIN, "memory"), (trees, MEMORY_MARGIN, PROCESSES)):
         before, after = max(sides, key=lambda pair: pair[1] / pair[0], default=(1, 1))
         growth += [f"{change(before, after)} {what}"] if after >= (1 + margin) * before else []
     return growth

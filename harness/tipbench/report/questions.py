@@ -22,7 +22,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.price import are_tensors_all, time_factors
+from tipbench.report.price import PROCESSES, are_tensors_all, time_factors
 from tipbench.suite.loops import PLAIN_START
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
@@ -38,7 +38,7 @@ WORK_COLUMNS = {
 """By workload, the head of its column."""
 
 QUESTIONS = {
-    "How many workers for loading?": ("async-loading",),
+    "How many workers? (time to load a batch / time of a step; a core each if they decode)": ("async-loading",),
     "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
     "bfloat16? (float16 is tried on GPUs alone)": ("amp", "half-precision"),
@@ -137,8 +137,8 @@ def _brief(answer: Answer, tip: str) -> str:
         answered = "little" if answer.kind == SMALL else answer.answer
         return f"{head}{answered}: {jobs}" if 0 < len(answer.gains) <= MOST else f"{head}{answer.answer} in {where}"
     lead = answer.ways[0]
-    once = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
-    more = f" ({once[0].removeprefix('compiling ')})" if once else "" if answer.kind in ACTS else ", which costs"
+    prices = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith(("once", PROCESSES))]
+    more = f" ({'; '.join(prices)})" * bool(prices) if answer.kind in ACTS else ", which costs"
     named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
     name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
     first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
