@@ -17,7 +17,7 @@ import numpy
 import pytest
 import scipy.stats
 
-from tests.made_up import MACHINE, both, info, measured, realistic, run, stored, tip
+from tests.made_up import MACHINE, NO_GPU, both, info, measured, realistic, run, stored, tip
 from tipbench import compare
 from tipbench.cli import main
 from tipbench.compare.comparison import Comparison, row_name
@@ -35,13 +35,12 @@ from tipbench.compare.consistency import (
     pairs_across,
     tips,
 )
-from tipbench.compare.gate import gate, gate_lines
+from tipbench.compare.gate import gate
 from tipbench.compare.means import difference, p_of_equal
-from tipbench.compare.stored import StoredRun
+from tipbench.compare.stored import StoredRun, read_run
 from tipbench.engine.run import Options
 from tipbench.machine.controls import HEAP_BEFORE
 from tipbench.records.json_line import dump_line, parse_line
-from tipbench.records.listing import is_reference
 from tipbench.records.record import Record, Run
 from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
@@ -57,8 +56,8 @@ from tipbench.verdict.statistics import Mean, student
 GIB = 1 << 30
 
 
-def compared(of: Run, folder: str = "") -> StoredRun:
-    return StoredRun(Path(folder, f"{of.id}.jsonl"), replace(of, records=()), len(of.records), tuple(results(of)), ())
+def compared(of: Run) -> StoredRun:
+    return StoredRun(Path(f"{of.id}.jsonl"), replace(of, records=()), tuple(results(of)))
 
 
 def against(*runs: Run) -> Comparison:
@@ -164,6 +163,8 @@ COMPLETE: dict[str, Any] = {
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
         ({"commit": "fedcba"}, "commit", SAME),
         ({"options": {"size": "M"}}, "size", SAME),
+        ({"machine": {"governor": "unavailable"}}, "governor", STATE),
+        ({"machine": {"gpus": "unavailable"}}, "gpus", HARDWARE),
         ({"suite": "0.2.0"}, "suite", NOT),
         ({"options": {"bare": True}}, "bare", NOT),
         ({"options": {"nnodes": 2}}, "nodes", NOT),
@@ -173,7 +174,6 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
     result = graded({"options": {"size": "S"}}, differing)
     assert result.grade == expected
     assert field in [difference.field for difference in result.differing]
-    assert result.unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -182,6 +182,7 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
         {},
         {"machine": {"memory_bytes": COMPLETE["memory_bytes"] - 50_000_000}},
         {"commit": "0123456789ab"},
+        {"commit": "fedcba-dirty"},  # a change that nobody committed may be any
         {"controls": {**HEAP_BEFORE, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}},
         {"machine": {"gpus": [{**CARD, "readings": {"sm_mhz": 1980}}]}},
         {"machine": {"gpus": [{**CARD, "index": 3}]}},
@@ -189,29 +190,25 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
     ],
 )
 def test_what_is_no_difference(differing: Mapping[str, Any]) -> None:
-    assert graded({}, differing) == Grade(SAME, (), ())
+    assert graded({}, differing) == Grade(SAME, ())
 
 
-@pytest.mark.parametrize(
-    ("fields", "unknown", "expected"),
-    [
-        ({"machine": {"governor": "unavailable"}}, "governor unavailable", SAME),
-        ({"machine": {"gpus": [{**CARD, "power_limit_w": "denied"}]}}, "gpu power_limit_w denied", SAME),
-        ({"commit": "0123-dirty"}, "commit unavailable", SAME),  # a change that nobody committed may be any
-        ({"machine": {"cpu": "unavailable"}}, "cpu unavailable", HARDWARE),  # never the same where it is unknown
-    ],
-)
-def test_what_a_machine_does_not_report_is_unknown_even_where_neither_does(
-    fields: Mapping[str, Any], unknown: str, expected: str
-) -> None:
-    result = graded(fields, fields)
-    assert (result.grade, result.differing, list(map(str, result.unknown))) == (expected, (), [unknown])
-    assert [difference.field for difference in graded({}, fields).unknown] == [result.unknown[0].field]
+@pytest.mark.parametrize("field", ["cpu", "memory_bytes"])
+@pytest.mark.parametrize("value", [None, "unavailable", "denied"])
+def test_hardware_is_never_the_same_where_the_processor_or_the_memory_is_not_known(field: str, value: Any) -> None:
+    """Even where neither run has it."""
+    machine = {name: each for name, each in {**COMPLETE, field: value}.items() if each is not None}
+    of = facts(run(machine=machine))
+    for other in (of, facts(run(machine=COMPLETE))):
+        result = grade(of, other)
+        assert (result.grade, [difference.field for difference in result.differing]) == (HARDWARE, [field])
 
 
-def test_old_runs_lack_fields_and_that_is_unknown() -> None:
-    old = run(machine={key: value for key, value in COMPLETE.items() if key != "smt"})
-    assert list(map(str, grade(facts(old), facts(run(machine=COMPLETE))).unknown)) == ["smt not recorded / on"]
+def test_a_field_that_one_run_lacks_is_not_compared() -> None:
+    less = {key: value for key, value in COMPLETE.items() if key != "smt"}
+    less["gpus"] = [{key: value for key, value in CARD.items() if key != "mig"}]
+    for sides in ((less, COMPLETE), (COMPLETE, less)):
+        assert grade(*(facts(run(machine=machine)) for machine in sides)) == Grade(SAME, ())
 
 
 # ---- across machines ----
@@ -272,76 +269,12 @@ def test_what_is_said_of_a_tip_across_machines(
     assert (tip.word, tip.agreed, pair.differs) == (expected, agreed, differs)
 
 
-def test_two_runs_of_a_machine_and_one_of_another_are_two_machines() -> None:
-    """What lies between the runs of one is in its interval."""
-    comparison = against(on("A", a(1.6)), on("A", a(1.3), id="second"), on("B", a(1.4)))
-    assert [machine.runs for machine in comparison.machines] == [(0, 1), (2,)]
-    (key,) = comparison.references
-    assert len(comparison.means(key)) == 2
-    low, high = comparison.means(key)[0].interval()
-    assert low < 1.3 < 1.6 < high
-
-
 @pytest.mark.parametrize(
-    ("days", "scales", "speaks"),
-    [
-        ((1, 2), ("macro", "macro"), 1),
-        ((2, 1), ("macro", "macro"), 0),
-        ((1, 2), ("macro", "micro"), 0),
-        ((1, 2), ("micro", "micro"), 1),
-    ],
+    ("cpus", "title"), [("AB", "on 2 machines"), ("AA", "in 2 runs"), ("AAB", "in 3 runs"), ("ABC", "on 3 machines")]
 )
-def test_a_machine_speaks_by_its_newest_run_of_jobs(days: Sequence[int], scales: Sequence[str], speaks: int) -> None:
-    runs = [
-        on("A", a(0.3, about={"scale": scale}), id=f"{day}", started=f"2026-04-0{day}T00:00:00+00:00")
-        for day, scale in zip(days, scales, strict=True)
-    ]
-    comparison = against(*runs, on("B", a(0.3)))
-    assert [machine.representative for machine in comparison.machines] == [speaks, 2]
-
-
-def test_runs_of_equal_hardware_are_of_one_machine_in_one_folder_and_of_two_in_two() -> None:
-    """As nodes of a cluster are; but they may be of one."""
-    runs = [compared(on("A", a(0.3), id=f"{at}{number}"), at) for number, at in enumerate(("x", "y", "x", "y"))]
-    comparison = Comparison(tuple(runs))
-    assert [(machine.word, machine.runs) for machine in comparison.machines] == [
-        ("machine", (0, 2)),
-        ("machine", (1, 3)),
-    ]
-    assert not comparison.are_machines
-    assert comparison.relation(0, 1).startswith("same kind")
-    assert comparison.relation(0, 2).startswith("same machine and state")
-    text = compare.render(comparison, "md")
-    assert "in 4 runs of a-2c-24g" in text
-    assert "different folders may be of one machine" in text
-    assert [comparison.is_one_machine(0, other) for other in range(1, 4)] == [False, True, False]
-
-
-def test_a_machine_that_was_changed_is_another() -> None:
-    old, new = on("A", a(0.3)), on("A", a(0.3), id="new", machine={"memory_bytes": 12 * GIB})
-    assert [machine.runs for machine in against(old, new).machines] == [(0,), (1,)]
-    tuned = on("A", a(0.3), id="tuned", machine={"torch": "2.14.0"})
-    assert against(old, tuned).relation(0, 1).startswith("same machine, other state")
-
-
-def test_reference_runs_are_nobodys_own(tmp_path: Path) -> None:
-    own = [stored(tmp_path, on("A", a(0.3), id=f"own{number}0000")) for number in range(2)]
-    shipped = [stored(tmp_path / "reference", on("A", a(0.3), id=f"ref{number}0000")) for number in "12"]
-    comparison = compare.read_comparison(list(map(str, (*own, *shipped))))
-    words = [(machine.word, machine.runs) for machine in comparison.machines]
-    assert words == [("machine", (0, 1)), ("reference", (2, 3))]
-    assert not comparison.are_machines, "a reference run may be of any machine"
-    head = compare.render(comparison, "md").split("\n**")[0]
-    assert (head.count(", machine: "), head.count(", reference: ")) == (1, 1)
-    everything = compare.read_comparison([str(tmp_path)])
-    assert sum(is_reference(each.file) for each in everything.runs) == 2, "a folder's reference runs are compared too"
-
-
-def test_runs_of_several_kinds_of_hardware_are_counted_as_machines_only_where_they_are_known() -> None:
-    runs = [compared(on(cpu, a(0.3), id=f"{number}"), f"{number}") for number, cpu in enumerate("AAB")]
-    text = compare.render(Comparison(tuple(runs)), "md")
-    assert "# PyTorch tuning tips in 3 runs on 2 kinds of hardware" in text
-    assert "# PyTorch tuning tips on 2 machines" in compare.render(Comparison(tuple(runs[1:])), "md")
+def test_the_title_counts_machines_where_the_names_of_their_hardware_differ(cpus: str, title: str) -> None:
+    comparison = against(*(on(cpu, a(0.3), id=f"{place}{place}000000") for place, cpu in enumerate(cpus)))
+    assert compare.markdown(comparison).startswith(f"# PyTorch tuning tips {title}\n")
 
 
 def test_less_memory_pays_whatever_it_costs_in_time() -> None:
@@ -377,11 +310,11 @@ def test_two_different_jobs_are_no_reversal() -> None:
     ],
 )
 def test_another_question_contradicts_no_answer(other: Record) -> None:
-    runs = on("A", other), on("B", a(0.3), started="2026-04-01T00:00:00+00:00"), on("C", a(0.3))
+    runs = on("B", a(0.3), started="2026-04-01T00:00:00+00:00"), on("C", a(0.3)), on("A", other)
     across = alone(*runs)
-    assert [answer.is_alike for answer in across.answers] == [False, True, True]
+    assert [answer.is_alike for answer in across.answers] == [True, True, False]
     assert (across.word, across.agreed) == ("pays on all", True)
-    assert "(different question)" in compare.render(against(*runs), "md")
+    assert "(different question)" in compare.markdown(against(*runs))
 
 
 def test_false_reversals_are_rare_over_a_suite() -> None:
@@ -405,13 +338,13 @@ def simulated(
     for number, truth in enumerate(truths):
         measured_as = student([drawn.gauss(truth, spread) for _ in range(launches)])
         made.append(as_measured(number, measured_as, decide(measured_as)))
-    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
+    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), tuple(made))
 
 
 def exactly(cpu: str, *sides: tuple[float, float, str]) -> StoredRun:
     """A run whose pairs have these means, standard errors over nine launches, and verdicts."""
     made = [as_measured(number, Mean(mean, error, 8.0), verdict) for number, (mean, error, verdict) in enumerate(sides)]
-    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), len(made), tuple(made), ())
+    return StoredRun(Path(f"{cpu}.jsonl"), on(cpu), tuple(made))
 
 
 def as_measured(number: int, of: Mean, verdict: str) -> Result:
@@ -430,7 +363,7 @@ def as_measured(number: int, of: Mean, verdict: str) -> Result:
 
 def first_screen(comparison: Comparison) -> tuple[str, list[list[str]]]:
     """What is above the words, and the rows of its table, as Markdown."""
-    text = compare.render(comparison, "md").split("\n## ")[0]
+    text = compare.markdown(comparison).split("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return text, rows
 
@@ -449,7 +382,7 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
         several("A", same=0.3, none=0.0, turns=-0.3, some=0.3), several("B", same=0.31, none=0.0, turns=0.2, some=0.0)
     )
     text, (head, _, *rows) = first_screen(comparison)
-    assert head == ["tip", "together", "a", "b", "only if"]
+    assert head == ["tip", "together", "a-2c-24g", "b-2c-24g", "only if"]
     assert [[row[0].removesuffix(": Training on a CPU"), *row[1:4]] for row in rows] == [
         ["turns", "reverses", "**don't** 0.74x", "**use it** 1.22x (1.18-1.26)"],
         ["some", "pays on some", "**use it** 1.3x (1.3-1.4)", "**at most 2 %**"],
@@ -457,33 +390,6 @@ def test_the_first_table_has_every_answer_and_its_gain_reversals_first() -> None
         ["none", "little on all", "**at most 2 %**", "**at most 2 %**"],
     ]
     assert "agree on 2 of 4 tips.** 1 reverse" in text
-
-
-LESS = {name: value for name, value in COMPLETE.items() if name != "governor"}
-OTHER = {**COMPLETE, "cpu": "Another", "name": "another"}
-IDLE = {**COMPLETE, "governor": "powersave"}
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "title", "is_sure"),
-    [
-        (COMPLETE, IDLE, "in 2 runs of amd-epyc-zen4-2c-24g", True),
-        (COMPLETE, OTHER, "on 2 machines", True),
-        (LESS, OTHER, "on 2 machines", True),  # whatever is not recorded, they differ
-        (COMPLETE, LESS, "in 2 runs of amd-epyc-zen4-2c-24g", False),
-        (IDLE, {**COMPLETE, "caches": "unavailable"}, "in 2 runs of amd-epyc-zen4-2c-24g", False),
-        (COMPLETE, {}, "on 2 machines", False),  # or on the same one: nobody can tell
-    ],
-)
-def test_the_first_line_says_what_rests_on_fields_that_are_not_recorded(
-    first: dict[str, Any], second: dict[str, Any], title: str, is_sure: bool
-) -> None:
-    runs = [run([a(0.3)], id=f"{place}{place}000000", machine=about) for place, about in enumerate((first, second))]
-    for format, form in (("md", "# {}\n"), ("html", "<title>{}</title>")):
-        line = f"PyTorch tuning tips {title}{'' if is_sure else ', as far as recorded'}"
-        assert form.format(line) in compare.render(against(*runs), format)
-    (graded_line, *_) = gate_lines(gate(against(*runs)), against(*runs), ["slower"])
-    assert graded_line.endswith(", as far as recorded") != is_sure
 
 
 def test_what_none_can_try_is_a_line_and_no_row() -> None:
@@ -495,7 +401,7 @@ def test_what_none_can_try_is_a_line_and_no_row() -> None:
     assert "**Not possible on any of them:** Use cards." in text
     _, rows = first_screen(against(on("A", a(0.3)), on("B", a(0.3), nowhere)))
     assert not [row for row in rows if row[0].startswith("Use cards")]
-    text = compare.render(against(on("A", a(0.3), nowhere), on("B", a(0.3))), "md")
+    text = compare.markdown(against(on("A", a(0.3), nowhere), on("B", a(0.3))))
     assert "Skipped in all runs: cards " in text
 
 
@@ -518,10 +424,10 @@ def test_what_is_not_there_is_shown_as_what_it_is() -> None:
         on("E", bigger), other,
     )  # fmt: skip
     assert words(comparison) == {
-        "made-up.Pair": ["faster", "faster", "not reached", "missing", "not comparable", "not comparable"],
-        "no-sync.Accumulation": ["faster", "failed", "not reached", "skipped", "missing", "not comparable"],
+        "made-up.Pair": ["faster", "faster", "missing", "missing", "not comparable", "not comparable"],
+        "no-sync.Accumulation": ["faster", "failed", "missing", "skipped", "missing", "not comparable"],
     }
-    text = compare.render(comparison, "md")
+    text = compare.markdown(comparison)
     for why in ("no answer within 300 s", "needs 2 cores", "batch 64", "suite 0.1.0 / 0.2.0"):
         assert why in text
     assert alone(on("A", a(0.3)), other).word == "only seen on one"
@@ -537,10 +443,10 @@ def test_controls_come_last() -> None:
     assert list(words(comparison)) == ["made-up.Pair", "later.Other", "control.Pair"]
 
 
-def test_the_sizes_of_most_runs_are_those_compared() -> None:
-    old = a(0.3, about={"sizes": {"batch": 8}})
-    assert words(against(on("A", old), on("B", a(0.3)), on("C", a(0.3))))["made-up.Pair"] == [
-        "not comparable", "faster", "faster",
+def test_the_sizes_of_the_first_run_that_timed_a_pair_are_those_compared() -> None:
+    old, skipped = a(0.3, about={"sizes": {"batch": 8}}), Record(info(), "skipped", NO_GPU)
+    assert words(against(on("A", skipped), on("B", old), on("C", a(0.3)), on("D", old)))["made-up.Pair"] == [
+        "skipped", "faster", "not comparable", "faster",
     ]  # fmt: skip
 
 
@@ -621,7 +527,7 @@ def test_controls_are_not_gated_but_named_where_they_were_called_different(
     assert ([change.key[1] for change in result.changes], result.failures, result.uncompared) == (["Pair"], (), ())
     assert gated(tmp_path, fine, noisy, "slower") == 0
     assert "Gelu slower in 2026-03-01-new00000" in capsys.readouterr().out
-    assert "called different (Gelu " in compare.render(against(fine, noisy), "md")
+    assert "called different (Gelu " in compare.markdown(against(fine, noisy))
 
 
 def gated(tmp_path: Path, old: Run, new: Run, *conditions: str, confirm: str = "") -> int:
@@ -726,15 +632,54 @@ def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> 
     return message
 
 
-def test_files_folders_and_ids_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_folders_name_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = stored(tmp_path, on("A", a(0.3), id="aaaa1111"))
     second = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
     shown = []
-    for named in ([first, second], [tmp_path], ["aaaa", "bbbb2222"], ["2026-03-01-aaaa", second]):
-        assert main(["compare", "--results", str(tmp_path), *map(str, named)]) == 0
-        shown.append(capsys.readouterr().out)
+    for named in ([first, second], [tmp_path], [first.parent, second]):
+        assert main(["compare", *map(str, named)]) == 0
+        shown.append(capsys.readouterr())
     assert len(set(shown)) == 1
-    assert "pays on all" in shown[0]
+    assert "pays on all" in shown[0].out
+
+
+@pytest.mark.parametrize(
+    ("days", "scales", "counts"),
+    [
+        ((1, 2), ("macro", "macro"), 1),
+        ((2, 1), ("macro", "macro"), 0),
+        ((1, 2), ("macro", "micro"), 0),
+        ((1, 2), ("micro", "micro"), 1),
+    ],
+)
+def test_of_a_folder_the_newest_run_of_jobs_of_each_machine_counts(
+    tmp_path: Path, days: Sequence[int], scales: Sequence[str], counts: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        on("A", a(0.3, about={"scale": scale}), id=f"aaaa{day:04}", started=f"2026-04-0{day}T00:00:00+00:00")
+        for day, scale in zip(days, scales, strict=True)
+    ]
+    files = [stored(tmp_path, of) for of in (*runs, on("B", a(0.3)))]
+    shipped = stored(tmp_path / "reference", on("A", a(0.3), id="aaaa9999"))
+    comparison = compare.read_comparison([str(tmp_path)])
+    assert [each.file for each in comparison.runs] == [files[counts], files[2], shipped]
+    assert comparison.notes == (
+        f"a-2c-24g: {files[counts].stem} counts; older, or without a whole job: {files[1 - counts].stem}",
+    )
+    named = compare.read_comparison(list(map(str, files)))
+    assert ([each.file for each in named.runs], named.notes) == (files, ())
+    assert main(["compare", str(tmp_path), "--out", str(tmp_path)]) == 0
+    assert f"tipbench: a-2c-24g: {files[counts].stem} counts" in capsys.readouterr().err
+
+
+def test_a_run_is_read_as_it_is_compared(tmp_path: Path) -> None:
+    made = realistic()
+    read = read_run(stored(tmp_path, made))
+    assert read.run.records == ()
+    assert (read.run.id, read.run.planned, read.run.machine) == (made.id, made.planned, made.machine)
+    assert len(read.results) > 15
+    assert read.results[0].verdict == "no difference"
+    assert read.notices == ()
 
 
 def test_sessions_of_a_day_are_set_beside_those_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -755,45 +700,50 @@ def test_what_cannot_be_compared_is_refused_in_a_line(tmp_path: Path, capsys: py
     changed = stored(tmp_path / "changed", on("A", a(0.2), id="aaaa1111"))
     newer = tmp_path / "newer.jsonl"
     newer.write_bytes(dump_line({**parse_line(good.read_bytes().partition(b"\n")[0]), "schema": 99}))
-    results = ["--results", tmp_path / "good"]
     for words, why in (
         ([good], "1 run to compare"),
-        ([good, good], "is named twice"),
-        ([*results, "cccc", good], "'cccc' is no file"),
-        ([*results, "aaaa", good], "'aaaa' is the beginning of 2 runs"),
-        ([*results, "aaa", good], "4 characters at least"),
-        ([tmp_path / "none.jsonl", good], "cannot be read"),
-        ([newer, good], "schema 99; this version of tipbench reads"),
+        ([good, good], f"{good.name} has the run id of {good.name})"),
+        ([tmp_path / "none.jsonl", good], "none.jsonl cannot be read"),
+        ([newer, good], "newer.jsonl, line 1: schema 99; this version of tipbench reads"),
         ([empty, good], "holds no finished pair"),
-        ([changed, good], "two files with the run id aaaa1111"),
-        (["--out", good / "nowhere.md", tmp_path / "good"], "nowhere.md"),
+        ([changed, good], f"{good.name} has the run id of {good.name}, and other contents"),
+        (["--fail-if", "slower", empty, good], "1 run to compare"),
+        (["--out", good / "nowhere.md", good, other], "nowhere.md"),
         (["--fail-if", "slower", good, other, third], "--fail-if takes two runs"),
     ):
         assert why in refused(words, capsys)
 
 
-def test_in_a_folder_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_out_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = stored(tmp_path, on("A", a(0.3), a(0.2, "Other"), id="aaaa1111"))
     first.write_bytes(first.read_bytes()[:-50])
-    stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
-    stored(tmp_path, on("C", id="cccc3333"))
-    (tmp_path / "copy.jsonl").write_bytes(first.read_bytes())
-    assert main(["compare", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "left out: 2026-03-01-cccc3333.jsonl holds no finished pair" in shown
-    assert "2026-03-01-aaaa1111.jsonl, line 15: truncated" in shown
-    assert "copy.jsonl counts once" in shown or "copy of" in shown
-    assert str(tmp_path) not in shown, "a path is nobody else's"
+    second = stored(tmp_path, on("B", a(0.3), id="bbbb2222"))
+    third = stored(tmp_path, on("C", id="cccc3333"))
+    copy = tmp_path / "2026-03-02-copy.jsonl"
+    copy.write_bytes(first.read_bytes())
+    for named in ([tmp_path], [copy, first, second, third]):
+        assert main(["compare", *map(str, named)]) == 0
+        shown, errors = capsys.readouterr()
+        for note in (
+            "left out: 2026-03-01-cccc3333.jsonl holds no finished pair",
+            "left out: 2026-03-01-aaaa1111.jsonl has the run id of 2026-03-02-copy.jsonl",
+            "2026-03-02-copy.jsonl, line 15: truncated",
+        ):
+            assert f"- {note}" in shown
+            assert f"tipbench: {note}" in errors
+        assert str(tmp_path) not in shown, "a path is nobody else's"
 
 
 # ---- what is rendered ----
 
 
-def test_every_outcome_of_a_real_run_can_be_compared_in_every_format() -> None:
+def test_every_outcome_of_a_real_run_can_be_compared_in_every_format(tmp_path: Path) -> None:
     made = realistic()
     other = replace(made, id="other", machine={**made.machine, "cpu": "B", "name": "b"}, records=made.records[3:])
-    for format in ("md", "html"):
-        assert "channels-last" in compare.render(against(made, other), format)
+    for format, title in (("md", "# {}\n"), ("html", "<title>{}</title>")):
+        (file,) = compare.show(against(made, other), format, tmp_path)
+        assert "channels-last" in file.read_text()
+        assert title.format("PyTorch tuning tips on 2 machines") in file.read_text()
 
 
 def test_the_same_runs_give_the_same_bytes_and_printing_them_imports_little(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ import pytest
 from tests.made_up import MACHINE, info, measured, run, stored, tip
 from tipbench.cli import main
 from tipbench.compare import slow
+from tipbench.compare.stored import read_run
 from tipbench.fleet import plan as plans
+from tipbench.fleet.comparison import read
 from tipbench.fleet.progress import RESULTS, End, folder_of, keep_end
 from tipbench.records.record import Record
 from tipbench.tip.reason import Reason
@@ -104,7 +106,8 @@ def test_nodes_that_are_not_done_are_left_out_with_a_note(fleet: Path, capsys: p
     assert "no node of" in capsys.readouterr().err
 
 
-def test_a_kind_of_the_plan_that_is_two_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_of_other_hardware_are_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the plan calls them; the page names the fields that differ, and the nodes."""
     folder = tmp_path / "fleet"
     planned(folder, a=["n1", "n2", "n3"])
     for name in ("n1", "n2"):
@@ -112,15 +115,40 @@ def test_a_kind_of_the_plan_that_is_two_is_said(tmp_path: Path, capsys: pytest.C
     node(folder, "n3", {**MACHINE, "memory_bytes": MACHINE["memory_bytes"] // 2}, records(0.3))  # type: ignore[operator]
     assert main(["compare", str(folder)]) == 0
     page = capsys.readouterr().out
-    assert "Kind a of the plan is 2 kinds of hardware: " in page
-    assert "(n3; memory_bytes 23.5 GiB / 11.8 GiB)" in page
+    assert (
+        "amd-epyc-zen4-2c-24g #1**: AMD EPYC, 2 cores, 23.5 GiB, torch 2.15.0, python 3.11.7; 2 nodes (n1, n2);" in page
+    )
+    assert "1 node (n3);" in page
+    assert "#2 | **other hardware** | memory_bytes 23.5 GiB / 11.8 GiB |" in page
 
 
-def test_runs_of_another_suite_are_left_out(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_another_suite_are_not_comparable(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = replace(run(records(0.3), id="ab" * 8, started="2026-03-05T09:30:00+00:00"), suite="0.2.0")
     stored(folder_of(fleet, "fat9") / RESULTS, odd)
     assert main(["compare", str(fleet)]) == 0
-    assert "fat9 was measured with suite 0.2.0" in capsys.readouterr().out
+    page = capsys.readouterr().out
+    assert "1 run cannot be compared with the first one" in page
+    assert "| **not comparable** | suite 0.1.0 / 0.2.0" in page
+
+
+def test_what_the_nodes_of_a_kind_say_is_pooled(tmp_path: Path) -> None:
+    """One is off by chance: its interval is not the kind's."""
+    folder = tmp_path / "fleet"
+    planned(folder, a=["n1", "n2", "n3"])
+    for name, gain in (("n1", 0.1), ("n2", 0.3), ("n3", 0.2)):
+        node(folder, name, MACHINE, records(gain))
+    comparison, _ = read(folder)
+    (kind,) = comparison.runs
+    training = next(row for row in kind.results if row.pair == "Training")
+    assert training.speedup is not None
+    assert 0.19 < math.log(training.speedup) < 0.21
+    assert training.low is not None
+    assert math.log(training.low) < 0.15
+    node(folder, "n1", MACHINE, records(0.1, failed="crash"), day=2)
+    node(folder, "n2", MACHINE, records(0.3, failed="crash"), day=2)
+    (kind,) = read(folder)[0].runs
+    alone = next(row for row in kind.results if row.pair == "Training")
+    assert alone.mean == read_run(next((folder_of(folder, "n3") / RESULTS).rglob("*.jsonl"))).results[1].mean
 
 
 # ---- the statistics ------------------------------------------------------------------------------------

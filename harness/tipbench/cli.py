@@ -150,14 +150,13 @@ def _parser() -> argparse.ArgumentParser:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a results file (FILE@2026-11-27: its sessions of that day), a folder of them, or the beginning of a "
-        "run's id; or alone the folder of a fleet",
+        help="a results file, such as results/*/*d0a81395* (FILE@2026-11-27: its sessions of that day); a folder, of "
+        "which the newest file of each machine counts; or alone the folder of a fleet",
     )
     command.add_argument(
         "--format", choices=["md", "html"], default="md", help="default: md; tipbench.load(RUN, RUN) has the numbers"
     )
     command.add_argument("--out", type=Path, metavar="DIR", help="write files there instead of printing")
-    command.add_argument("--results", type=Path, default=Path("results"), metavar="DIR", help="where ids are looked up")
     command.add_argument(
         "--fail-if",
         action="append",
@@ -302,17 +301,20 @@ def _report(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     from tipbench import compare
+    from tipbench.compare.slow import NONE_SLOW
     from tipbench.fleet import comparison as fleet
+    from tipbench.tip.wording import plain
 
     if options.confirm and not options.fail_if:
         raise UserError("--confirm times once more what --fail-if alarms at: add --fail-if slower, or failed")
     if fleet.is_fleet(options.runs) and not options.fail_if:
-        for written in fleet.show(Path(options.runs[0]), options.format, options.out):
-            print(written)
-        return 0
-    comparison = compare.read_comparison(options.runs, options.results)
+        comparison, slow = fleet.read(Path(options.runs[0]))
+    else:
+        comparison, slow = compare.read_comparison(options.runs), NONE_SLOW
+    for note in comparison.notes:
+        print(f"tipbench: {plain(note)}", file=sys.stderr)
     if not options.fail_if or options.out:
-        for written in compare.show(comparison, options.format, options.out):
+        for written in compare.show(comparison, options.format, options.out, slow):
             print(written)
     code = compare.check_regression(comparison, options.fail_if) if options.fail_if else 0
     if code != 1 or options.confirm is None:
@@ -323,9 +325,9 @@ def _compare(options: argparse.Namespace) -> int:
     new = comparison.runs[1]
     same = {name: value for name, value in new.run.options.items() if name in ("device", "size", "seed", "bare")}
     same |= {"folder": options.folder} if options.folder else {}
-    names, results = gate(comparison).alarmed, new.file.parents[1]
+    names, results = gate(comparison).alarmed, new.file.resolve().parents[1]
     run.measure_machine(run.Options(**same, names=names, results=results, budget_s=options.confirm))
-    return compare.check_regression(compare.read_comparison(options.runs, options.results), options.fail_if)
+    return compare.check_regression(compare.read_comparison(options.runs), options.fail_if)
 
 
 def _publish(options: argparse.Namespace) -> int:

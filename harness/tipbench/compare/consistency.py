@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tipbench.compare.comparison import NOT_COMPARABLE, ComparedMachine, Comparison
+from tipbench.compare.comparison import NOT_COMPARABLE, Comparison
 from tipbench.compare.means import p_of_equal
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
@@ -45,7 +45,7 @@ EFFECTS = {
 
 @dataclass(frozen=True)
 class PairAcross:
-    """One comparison across machines, or across runs where all are of one machine.
+    """One comparison across the comparable runs.
 
     Attributes:
         p: that they differ by their errors alone; None where fewer than two measured it.
@@ -86,7 +86,7 @@ class TipAcross:
     Attributes:
         title: of the tip.
         workload: as `Answer` has it.
-        answers: in the order of `Comparison.groups`.
+        answers: in the order of `Comparison.comparable`.
     """
 
     title: str
@@ -131,8 +131,8 @@ def pairs_across(comparison: Comparison) -> dict[Key, PairAcross]:
 def tips(comparison: Comparison) -> list[TipAcross]:
     """One a tip and workload, controls left out, in the order of CONSISTENCIES, then by what it brings."""
     newest: dict[tuple[str, str], Answer] = {}
-    groups = list(zip(comparison.groups, comparison.answers, strict=True))
-    for _, answers in sorted(groups, key=lambda group: comparison.runs[group[0].representative].run.started):
+    by_run = dict(zip(comparison.comparable, comparison.answers, strict=True))
+    for _, answers in sorted(by_run.items(), key=lambda item: comparison.runs[item[0]].run.started):
         newest |= {(answer.tip, answer.workload): answer for answer in answers}
     possible = {tip for (tip, _), answer in newest.items() if answer.kind != IMPOSSIBLE}
     places = {
@@ -141,13 +141,13 @@ def tips(comparison: Comparison) -> list[TipAcross]:
     order = {key[0]: number for number, key in reversed(list(enumerate(comparison.references)))}
     listed = []
     for place, answer in sorted(places.items(), key=lambda item: order.get(item[0][0], len(order))):
-        of_machines = tuple(_of_machine(comparison, group, answers, place, answer.claim) for group, answers in groups)
+        of_machines = tuple(_of_machine(comparison, index, place, answer.claim, by_run[index]) for index in by_run)
         listed.append(TipAcross(answer.title, answer.workload, of_machines))
     return sorted(listed, key=lambda tip: (CONSISTENCIES.index(tip.word), -_brings(tip)))
 
 
 def _of_machine(
-    comparison: Comparison, group: ComparedMachine, answers: Sequence[Answer], place: tuple[str, str], claim: str
+    comparison: Comparison, index: int, place: tuple[str, str], claim: str, answers: Sequence[Answer]
 ) -> MachineAnswer:
     """Where the machine lacks the workload, that the tip is not possible on it, if that is what it says."""
     of_tip = [answer for answer in answers if answer.tip == place[0]]
@@ -155,7 +155,7 @@ def _of_machine(
     answer = answer or next((answer for answer in of_tip if answer.kind == IMPOSSIBLE), None)
     if answer is None:
         return MachineAnswer(None, is_alike=True)
-    cells = [comparison.cells[gain.row.key][group.representative] for gain in answer.gains]
+    cells = [comparison.cells[gain.row.key][index] for gain in answer.gains]
     return MachineAnswer(answer, answer.claim == claim and all(cell.word != NOT_COMPARABLE for cell in cells))
 
 

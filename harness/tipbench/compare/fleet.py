@@ -1,5 +1,4 @@
-"""The nodes of a fleet: their runs pooled within each kind of machine, and the kinds set against each other; of each
-kind the nodes that are slow.
+"""The nodes of a fleet: their runs pooled within each kind of machine, as the columns of a comparison.
 
 A kind is what the nodes themselves report: equal hardware, in whatever state. Its nodes are the highest replicates, as
 runs are those of one machine: each counts once, by its newest run.
@@ -7,16 +6,16 @@ runs are those of one machine: each counts once, by its newest run.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tipbench.compare.comparison import distinct
 from tipbench.compare.stored import StoredRun
-from tipbench.records.store import folder_name
-from tipbench.report.grade import NOT, SAME, STATE, Facts, facts, grade
-from tipbench.report.result import Key
+from tipbench.report.grade import SAME, STATE, Facts, facts, grade
+from tipbench.report.result import Key, Result
+from tipbench.verdict.pooling import TIMES, pool_runs
+from tipbench.verdict.rules import decide
 from tipbench.verdict.statistics import Mean
 
 
@@ -26,12 +25,10 @@ class FleetNode:
 
     Attributes:
         name: what a page calls it.
-        planned: the kind that the plan has it in; empty if none.
         runs: oldest first; not empty. The last one counts, the others confirm that a node is slow.
     """
 
     name: str
-    planned: str
     runs: tuple[StoredRun, ...]
 
     @property
@@ -45,58 +42,44 @@ class FleetNode:
 
 @dataclass(frozen=True)
 class HardwareKind:
-    """Nodes of equal hardware, by name. label: what a page calls the kind."""
+    """Nodes of equal hardware, by name."""
 
-    label: str
     nodes: tuple[FleetNode, ...]
-
-    @cached_property
-    def representative(self) -> FleetNode:
-        """The node whose run has most results: pairs that it lacks are in no table."""
-        return max(self.nodes, key=lambda node: sum(result.is_timed for result in node.newest.results))
 
     @property
     def stored(self) -> StoredRun:
-        """Its run, with those of all other nodes as if they were sessions of one machine."""
+        """The run with most results, as pairs that it lacks are in no table, with those of all other nodes as if they
+        were sessions of one machine."""
+        chosen = max(self.nodes, key=lambda node: sum(result.is_timed for result in node.newest.results))
         means: dict[tuple[Key, str], tuple[Mean, ...]] = {}
-        for node in sorted(self.nodes, key=lambda node: node is self.representative):
+        for node in sorted(self.nodes, key=lambda node: node is chosen):
             for row in node.newest.results:
                 of_node = row.sessions or ((row.mean,) if row.mean else ())
                 means[row.key, row.work] = (*means.get((row.key, row.work), ()), *of_node)
-        own = self.representative.newest
-        return replace(own, results=tuple(replace(row, sessions=means[row.key, row.work]) for row in own.results))
+        rows = tuple(_pooled(row, means[row.key, row.work]) for row in chosen.newest.results)
+        return replace(chosen.newest, results=rows, nodes=tuple(node.name for node in self.nodes))
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """The kinds of a fleet, the largest first. notes: what a reader must know."""
+def _pooled(row: Result, means: tuple[Mean, ...]) -> Result:
+    """A row of one node with what all nodes say of its pair."""
+    if not row.is_measured or set(means) <= {row.mean, *row.sessions}:  # no other node has it
+        return row
+    pooled = pool_runs(means, TIMES)
+    low, high = map(math.exp, pooled.interval())
+    return replace(
+        row, sessions=means, verdict=decide(pooled), speedup=math.exp(pooled.mean), low=low, high=high,
+        error=pooled.error, freedom=pooled.freedom,
+    )  # fmt: skip
 
-    kinds: tuple[HardwareKind, ...]
-    notes: tuple[str, ...]
 
-
-def fleet_of_nodes(nodes: Sequence[FleetNode], notes: Sequence[str]) -> Fleet:
-    """The fleet of these nodes, which are in order of their names. Nodes whose suite is not that of most are left out
-    with a note."""
-    suites = Counter(_suite(node) for node in nodes)
-    usual = max(suites, key=lambda suite: suites[suite])
-    reference = next(node for node in nodes if _suite(node) == usual)
-    left_out, kinds = list(notes), list[list[FleetNode]]()
+def kinds_of_hardware(nodes: Sequence[FleetNode]) -> list[HardwareKind]:
+    """The nodes, which are in order of their names, by their hardware and suite; the largest kind first."""
+    kinds = list[list[FleetNode]]()
     for node in nodes:
-        if grade(reference.facts, node.facts).grade == NOT:
-            left_out.append(f"{node.name} was measured with {_suite(node)}, and most nodes with {usual}")
-            continue
         alike = (kind for kind in kinds if grade(kind[0].facts, node.facts).grade in (SAME, STATE))
         kind = next(alike, None)
         if kind is None:
             kinds.append([node])
         else:
             kind.append(node)
-    kinds.sort(key=lambda kind: -len(kind))
-    labels = distinct([folder_name(kind[0].newest.run.machine) for kind in kinds], " ({})")
-    made = tuple(HardwareKind(label, tuple(kind)) for label, kind in zip(labels, kinds, strict=True))
-    return Fleet(made, tuple(left_out))
-
-
-def _suite(node: FleetNode) -> str:
-    return ", ".join(f"{field} {value}" for (part, field), value in node.facts.items() if part == "suite")
+    return [HardwareKind(tuple(kind)) for kind in sorted(kinds, key=lambda kind: -len(kind))]

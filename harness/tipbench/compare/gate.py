@@ -31,25 +31,22 @@ class GateChange:
 
     Attributes:
         key: the comparison.
-        old_verdict, new_verdict: of each run.
-        old, new: ln of each run's speedup.
+        old, new: what each run says of it; both have a mean.
         ratio: ln of the new speedup over the old one.
         is_weaker: whether the interval of `ratio` (two-sided 95 %) lies wholly below -1 %, also with false discoveries
             held to 5 % over all comparisons.
     """
 
     key: Key
-    old_verdict: str
-    new_verdict: str
-    old: Mean
-    new: Mean
+    old: Cell
+    new: Cell
     ratio: Mean
     is_weaker: bool = False
 
     @property
     def worsened(self) -> bool:
         """Whether the speedup is weaker, and the verdict fell."""
-        return self.is_weaker and RANKS[self.new_verdict] < RANKS[self.old_verdict]
+        return self.is_weaker and RANKS[self.new.word] < RANKS[self.old.word]
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def gate(comparison: Comparison) -> Gate:
             continue
         repeated += old.is_measured and new.is_measured
         if old.mean is not None and new.mean is not None:
-            changes.append(GateChange(key, old.word, new.word, old.mean, new.mean, difference(old.mean, new.mean)))
+            changes.append(GateChange(key, old, new, difference(old.mean, new.mean)))
         elif old.is_measured and new.word == "failed":
             failures.append((key, new.why))
         else:
@@ -117,11 +114,10 @@ def gate(comparison: Comparison) -> Gate:
 def gate_lines(result: Gate, comparison: Comparison, conditions: Collection[str]) -> list[str]:
     """The gate's result in lines of plain text; the last one says whether it is passed, and
     if that cannot be judged, why and what to do."""
-    grade = comparison.grade(0, 1)
+    grade = comparison.grades[1]
     old, new = comparison.labels
-    lines = [f"{old} -> {new}: {comparison.relation(0, 1)}"]
+    lines = [f"{old} -> {new}: {grade.grade}"]
     lines += [f"  differing: {plain(str(field))}" for field in grade.differing]
-    lines += [f"  unknown: {plain(', '.join(field.field for field in grade.unknown))}"] if grade.unknown else []
     if comparison.called_different:
         lines.append(f"  identical code was called different: {plain(', '.join(comparison.called_different))}")
     worsened = [change for change in result.changes if change.worsened]
@@ -159,9 +155,9 @@ def gate_lines(result: Gate, comparison: Comparison, conditions: Collection[str]
 
 
 def _line(word: str, change: GateChange) -> str:
-    intervals = [(mean.mean, *mean.interval()) for mean in (change.old, change.new, change.ratio)]
-    old, new, less = (ratio(*map(math.exp, interval)) for interval in intervals)
-    verdicts = f"{change.old_verdict} {old} -> {change.new_verdict} {new}"
+    means = [mean for mean in (change.old.mean, change.new.mean, change.ratio) if mean]
+    old, new, less = (ratio(*map(math.exp, (mean.mean, *mean.interval()))) for mean in means)
+    verdicts = f"{change.old.word} {old} -> {change.new.word} {new}"
     return f"{word}: {row_name(change.key)}: {verdicts}; the speedup is {less} what it was"
 
 

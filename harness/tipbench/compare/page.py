@@ -2,100 +2,81 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+import math
+from collections.abc import Iterator
 from typing import Any
 
-from tipbench.compare.comparison import MISSING, NOT_REACHED, Cell, Comparison, row_name
+from tipbench.compare.comparison import MISSING, Cell, Comparison, row_name
 from tipbench.compare.consistency import REVERSES, MachineAnswer, PairAcross, TipAcross, pairs_across, tips
+from tipbench.compare.slow import LEAST_NODES, NONE_SLOW, SlowNodes, SlowPart
 from tipbench.records.store import file_name, folder_name
-from tipbench.report.answer_kinds import ACTS, DO_NOT, IMPOSSIBLE, SMALL
+from tipbench.report.answer_kinds import DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, USE, USE_IF
 from tipbench.report.front import RECIPES, memory_cell, short_condition, table_cell
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
-from tipbench.report.measure import UNDECIDED
 from tipbench.report.result import MEMORY_KINDS, Key
 from tipbench.tip.pair import Claim
-from tipbench.tip.wording import change, plural, ratio, value
+from tipbench.tip.wording import change, plural, ratio
 
 
-def markdown(comparison: Comparison) -> str:
-    across = pairs_across(comparison)
-    what = "machine" if comparison.are_machines else "run"
-    skipped = {"skipped", MISSING, NOT_REACHED}
-    measured = [key for key, cells in comparison.cells.items() if {each.word for each in cells} - skipped]
+def markdown(comparison: Comparison, slow: SlowNodes = NONE_SLOW) -> str:
+    """slow: of a fleet, whose kinds of machine are the columns."""
+    across, by_tip = pairs_across(comparison), tips(comparison)
+    decided = [tip for tip in by_tip if tip.is_decided]
+    measured = [key for key, cells in comparison.cells.items() if {each.word for each in cells} - {"skipped", MISSING}]
     return render(
         "comparison.md.j2",
         comparison=comparison,
         title=title_of(comparison),
-        groups=list(_groups(comparison)),
-        names=column_names(comparison),
-        labels=list(comparison.labels),
-        **answers_across(tips(comparison), what),
-        limits=_limits(comparison),
-        pairs=[_pair(comparison, key, across[key]) for key in measured],
-        skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
+        what=_what(comparison),
         runs=list(_runs(comparison)),
-        grades=list(_grades(comparison)),
-    )
-
-
-def answers_across(by_tip: Sequence[TipAcross], what: str) -> dict[str, Any]:
-    """What the template `answers_across.md.j2` shows. what: is set against each other, in one word."""
-    decided = [tip for tip in by_tip if tip.is_decided]
-    return {
-        "what": what,
-        "decided": len(decided),
-        "agreed": sum(tip.agreed for tip in decided),
-        "reversed": sum(tip.word == REVERSES for tip in decided),
-        "other_questions": any(not answer.is_alike for tip in by_tip for answer in tip.answers),
-        "answered": [
+        names=[comparison.labels[index] for index in comparison.comparable],
+        labels=list(comparison.labels),
+        decided=len(decided),
+        agreed=sum(tip.agreed for tip in decided),
+        reversed=sum(tip.word == REVERSES for tip in decided),
+        other_questions=any(not answer.is_alike for tip in by_tip for answer in tip.answers),
+        answered=[
             {"tip": tip, "answers": list(map(_answer, tip.answers)), "only_if": short_condition(tip.when)}
             for tip in by_tip
             if not _is_impossible(tip)
         ],
-        "impossible": [tip.title for tip in by_tip if _is_impossible(tip)],
-    }
+        impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
+        unusable=len(comparison.runs) - len(comparison.comparable),
+        pairs=[_pair(comparison, key, across[key]) for key in measured],
+        skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
+        grades=list(_grades(comparison)),
+        slow=[(label, list(map(_slow, parts))) for label, parts in slow.kinds.items() if parts],
+        again=slow.again,
+    )
 
 
 def title_of(comparison: Comparison) -> str:
-    """It names what the machines are as a fact only if no field that a run lacks could change that."""
-    runs, first = plural(len(comparison.runs), "run"), comparison.runs[comparison.machines[0].representative]
-    title = f"PyTorch tuning tips in {runs} of {folder_name(first.run.machine)}"
-    if comparison.are_machines:
-        title = f"PyTorch tuning tips on {plural(len(comparison.machines), 'machine')}"
-    elif len(comparison.hardware) > 1:
-        title = f"PyTorch tuning tips in {runs} on {len(comparison.hardware)} kinds of hardware"
-    is_sure = all(comparison.grade(*couple).is_sure for couple in combinations(comparison.comparable, 2))
-    return title if is_sure else f"{title}, as far as recorded"
+    what = _what(comparison)
+    count = plural(len(comparison.runs), what)
+    if what == "kind":
+        nodes = sum(len(stored.nodes) for stored in comparison.runs)
+        return f"PyTorch tuning tips on {plural(nodes, 'node')} of {count} of machine"
+    return f"PyTorch tuning tips {'on' if what == 'machine' else 'in'} {count}"
 
 
-def column_names(comparison: Comparison) -> list[str]:
-    """The groups' labels, of machines without the words at their ends that all of them have."""
-    labels = [group.label for group in comparison.groups]
-    if len(comparison.hardware) < 2:
-        return labels
-    parts = [label.split("-") for label in labels]
-    for end in (0, -1):
-        while min(map(len, parts)) > 1 and len({part[end] for part in parts}) == 1:
-            parts = [part[1:] if end == 0 else part[:-1] for part in parts]
-    names = ["-".join(part) for part in parts]
-    return names if len(set(names)) == len(names) else labels
+def _what(comparison: Comparison) -> str:
+    """What the columns are, in a word. Runs are of as many machines where the names of their hardware differ."""
+    names = {folder_name(stored.run.machine) for stored in comparison.runs}
+    return "kind" if comparison.runs[0].nodes else "machine" if len(names) == len(comparison.runs) else "run"
 
 
-def _groups(comparison: Comparison) -> Iterator[dict[str, str]]:
-    """What the columns are, and of which runs."""
-    for name, group in zip(column_names(comparison), comparison.groups, strict=True):
-        run = comparison.runs[group.representative].run
-        further = f"; {plural(len(group.runs) - 1, 'more run')} of it below" if len(group.runs) > 1 else ""
+def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    for label, stored in zip(comparison.labels, comparison.runs, strict=True):
+        run = stored.run
         yield {
-            "name": name,
-            "label": group.label,
-            "word": group.word,
+            "label": label,
             "hardware": hardware(run),
-            "torch": value(run.machine.get("torch", "not recorded")),
-            "runs": f"run {file_name(run)}{further}",
+            "versions": ", ".join(f"{name} {run.machine[name]}" for name in ("torch", "python") if name in run.machine),
+            "of": f"{plural(len(stored.nodes), 'node')} ({', '.join(stored.nodes)})"
+            if stored.nodes
+            else f"run {file_name(run)}, begun {run.started}",
+            "measured": sum(result.is_timed for result in stored.results),
         }
 
 
@@ -104,33 +85,16 @@ def _is_impossible(tip: TipAcross) -> bool:
 
 
 def _answer(each: MachineAnswer) -> dict[str, Any]:
-    answer = each.answer
+    answer, brings = each.answer, ""
     if answer is None:
         return {"words": "not in this run", "brings": "", "is_alike": True}
-    cell = memory_cell([answer]) if answer.claim == Claim.LEANER else table_cell(answer)
-    brings = f"{cell.strong} {cell.rest}{' memory' * (answer.claim == Claim.LEANER)}".strip().removeprefix("costs: ")
-    if answer.kind not in (*ACTS, DO_NOT) or answer.claim in RECIPES:
-        first = next((gain for gain in answer.gains if answer.kind != SMALL and gain.mean), None)
-        brings = re.split(r" \(|; |(?<=target), ", first.brought.removeprefix(UNDECIDED))[0] if first else ""
-    words = answer.answer if answer.kind == SMALL else answer.kind
-    return {"words": words, "brings": brings, "is_alike": each.is_alike}
-
-
-def _limits(comparison: Comparison) -> list[str]:
-    kinds = len(comparison.hardware)
-    first = f"These are {kinds} kinds of hardware, not all there are: what pays on all may not pay on the next."
-    if kinds == 1:
-        first = "All runs are of the same hardware: nothing here says what other hardware would show."
-    if len(comparison.machines) > kinds:
-        first += " Runs of equal hardware that lie in different folders may be of one machine; they count apart."
-    limits = [f"Limits. {first}"]
-    unusable = len(comparison.runs) - len(comparison.comparable)
-    if unusable:
-        limits.append(f"{plural(unusable, 'run')} cannot be compared with the first one, and no statement rests on it.")
-    if comparison.called_different:
-        controls = ", ".join(comparison.called_different)
-        limits.append(f"Identical code was called different ({controls}): distrust small effects there.")
-    return limits
+    if answer.kind in (USE, USE_IF, DEPENDS, DO_NOT) and answer.claim not in RECIPES:
+        is_memory = answer.claim == Claim.LEANER
+        cell = memory_cell([answer]) if is_memory else table_cell(answer)
+        brings = f"{cell.strong} {cell.rest}{' memory' * is_memory}".strip().removeprefix("costs: ")
+    return {
+        "words": answer.answer if answer.kind == SMALL else answer.kind, "brings": brings, "is_alike": each.is_alike,
+    }  # fmt: skip
 
 
 def _pair(comparison: Comparison, key: Key, across: PairAcross) -> dict[str, Any]:
@@ -150,27 +114,21 @@ def _cell(cell: Cell) -> dict[str, str]:
     return {"word": cell.word, "speedup": ratio(result.speedup, result.low, result.high), "memory": memory}
 
 
-def _runs(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    for label, stored in zip(comparison.labels, comparison.runs, strict=True):
-        run = stored.run
-        yield {
-            "label": label,
-            "hardware": hardware(run),
-            "versions": ", ".join(f"{name} {run.machine.get(name, 'not recorded')}" for name in ("torch", "python")),
-            "started": run.started,
-            "id": run.id,
-            "measured": sum(result.is_timed for result in stored.results),
-        }
-
-
 def _grades(comparison: Comparison) -> Iterator[dict[str, str]]:
     """Of each run, set against the first."""
-    for index, label in enumerate(comparison.labels[1:], 1):
-        graded = comparison.grade(0, index)
-        yield {
-            "left": comparison.labels[0],
-            "right": label,
-            "words": comparison.relation(0, index),
-            "differing": "; ".join(map(str, graded.differing)) or "nothing",
-            "unknown": "; ".join(map(str, graded.unknown)) or "nothing",
-        }
+    for label, graded in list(zip(comparison.labels, comparison.grades, strict=True))[1:]:
+        yield {"label": label, "words": graded.grade, "differing": "; ".join(map(str, graded.differing)) or "nothing"}
+
+
+def _slow(part: SlowPart) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "count": len(part.effects),
+        "smallest": change(1, math.exp(part.smallest)) if math.isfinite(part.smallest) else "",
+        "least_nodes": LEAST_NODES,
+        "low": change(1, math.exp(min(part.effects.values()))),
+        "high": change(1, math.exp(max(part.effects.values()))),
+        "slow": [
+            {"node": slow.node, "by": change(1, math.exp(slow.by)), "sure": slow.is_confirmed} for slow in part.slow
+        ],
+    }

@@ -60,6 +60,22 @@ class SlowPart:
     slow: tuple[Slow, ...]
 
 
+@dataclass(frozen=True)
+class SlowNodes:
+    """The slow nodes of a fleet.
+
+    Attributes:
+        kinds: by kind its parts.
+        again: the command that measures a node once more, up to its name.
+    """
+
+    kinds: Mapping[str, Sequence[SlowPart]]
+    again: str
+
+
+NONE_SLOW = SlowNodes({}, "")
+
+
 def parts(runs: Mapping[str, Sequence[Sequence[Result]]]) -> list[SlowPart]:
     """Each part that two nodes or more measured. runs: by node the results of its runs, oldest first."""
     seconds = {node: [_seconds(results) for results in of_node] for node, of_node in runs.items()}

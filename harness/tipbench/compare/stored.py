@@ -1,23 +1,16 @@
-"""Stored runs as a comparison needs them, found and read where they lie.
-
-Nothing is kept between comparisons: ten thousand files are listed, and fifty read, in seconds.
-"""
+"""Stored runs as a comparison needs them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tipbench.records import store
 from tipbench.records.record import Run
-from tipbench.records.store import Notice, StoreError
+from tipbench.records.store import Notice, UnusableFile
 from tipbench.report.result import Result
 from tipbench.report.results import results
-
-DATE = len("2026-03-01-")
-"""Where the id begins in the name that `store.create` gives a file."""
 
 
 @dataclass(frozen=True)
@@ -27,29 +20,16 @@ class StoredRun:
     Attributes:
         file: where it is stored.
         run: without its records.
-        records: how many the file holds.
         results: the run's.
         notices: what could not be used in the file.
+        nodes: of a kind of a fleet, the names of its nodes.
     """
 
     file: Path
     run: Run
-    records: int
     results: tuple[Result, ...]
-    notices: tuple[str, ...]
-
-
-def results_files(folder: Path) -> list[Path]:
-    """All results files beneath a folder, sorted by path. Links to folders are not followed, and folders that cannot
-    be listed are passed over; whether a file can be read is not looked at."""
-    found = (Path(beneath, name) for beneath, _, names in os.walk(folder) for name in names)
-    return sorted((file for file in found if file.name.endswith(".jsonl")), key=str)
-
-
-def beginning(word: str, files: Iterable[Path]) -> list[Path]:
-    """Those of the files whose own name begins with the word, or with its date and then the word: the name that
-    `store.create` gives a file has eight characters of the run's id."""
-    return [file for file in files if file.name.startswith(word) or file.name.startswith(word[:8], DATE)]
+    notices: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 def split_day(file: Path) -> tuple[Path, str]:
@@ -58,8 +38,8 @@ def split_day(file: Path) -> tuple[Path, str]:
     return (file.with_name(f"{name}.jsonl"), day) if of_file else (file, "")
 
 
-def sessions_of_day(run: Run, day: str) -> Run:
-    """The run as far as the sessions that began on a day timed its pairs. Raises StoreError if none did."""
+def sessions_of_day(file: Path, run: Run, day: str) -> Run:
+    """The run as far as the sessions that began on a day timed its pairs. Raises UnusableFile if none did."""
     numbers = {number: began for number, began in enumerate((run.started, *run.later)) if began.startswith(day)}
     records = []
     for record in run.records:
@@ -68,17 +48,20 @@ def sessions_of_day(run: Run, day: str) -> Run:
             records.append(replace(record, launches=launches))
     if not any(record.launches for record in records):
         days = ", ".join(dict.fromkeys(began[:10] for began in (run.started, *run.later)))
-        raise StoreError(f"run {run.id[:8]} has no session of {day} that timed a pair, but of {days}")
+        raise UnusableFile(file, f" has no session of {day} that timed a pair, but of {days}")
     return replace(run, id=f"{run.id[:8]}@{day}", started=min(numbers.values()), later=(), records=tuple(records))
 
 
 def read_run(file: Path) -> StoredRun:
-    """What is compared of the run in a file, as `split_day` has it. Raises StoreError."""
+    """What is compared of the run in a file, as `split_day` has it. Raises UnusableFile, also for a run without a
+    finished pair."""
     file, day = split_day(file)
     run, notices = store.read(file)
-    return stored_run(file, sessions_of_day(run, day) if day else run, notices)
+    if not run.records:
+        raise UnusableFile(file, " holds no finished pair: go on with it by `tipbench run`, or leave it out")
+    return stored_run(file, sessions_of_day(file, run, day) if day else run, notices)
 
 
 def stored_run(file: Path, run: Run, notices: Sequence[Notice]) -> StoredRun:
     notes = tuple(f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices)
-    return StoredRun(file, replace(run, records=()), len(run.records), tuple(results(run)), notes)
+    return StoredRun(file, replace(run, records=()), tuple(results(run)), notes)

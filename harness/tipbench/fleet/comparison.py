@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tipbench import compare
-from tipbench.compare import fleet_page
-from tipbench.compare.fleet import Fleet, FleetNode, fleet_of_nodes
-from tipbench.compare.inputs import CompareError
+from tipbench.compare import CompareError, Comparison
+from tipbench.compare.fleet import FleetNode, kinds_of_hardware
+from tipbench.compare.slow import SlowNodes, parts
 from tipbench.compare.stored import read_run
 from tipbench.fleet import plan as plans
 from tipbench.fleet.plan import PLAN
 from tipbench.fleet.progress import NODES, end_of, folder_of, runs_of
-from tipbench.records.store import UnusableFile, header
-from tipbench.report import html
+from tipbench.records.store import UnusableFile
 
 
 def is_fleet(words: Sequence[str]) -> bool:
@@ -23,36 +21,32 @@ def is_fleet(words: Sequence[str]) -> bool:
     return len(words) == 1 and (Path(words[0]) / PLAN).is_file()
 
 
-def show(folder: Path, format: str, out: Path | None) -> list[Path]:
-    """Print the comparison of a fleet, or write it beneath `out` and return the files. Raises UserError."""
-    fleet = compare_nodes(folder)
+def read(folder: Path) -> tuple[Comparison, SlowNodes]:
+    """The kinds of machine of a fleet against each other, and their slow nodes. Raises UserError."""
+    notes = list[str]()
+    kinds = kinds_of_hardware(list(_nodes(folder, notes)))
+    if not kinds:
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise CompareError(f"no node of {folder} is done{why}: see `tipbench fleet status {folder}`")
+    comparison = Comparison(tuple(kind.stored for kind in kinds), tuple(notes))
+    slow = [parts({node.name: [run.results for run in node.runs] for node in kind.nodes}) for kind in kinds]
     again = "run {} --again" if plans.read(folder).partition else "node {} --again --as"
-    page = fleet_page.markdown(fleet, f"tipbench fleet {again.format(shlex.quote(str(folder)))}")
-    return compare.put(html.render(page, fleet_page.title_of(fleet)) if format == "html" else page, format, out)
+    command = f"tipbench fleet {again.format(shlex.quote(str(folder)))}"
+    return comparison, SlowNodes(dict(zip(comparison.labels, slow, strict=True)), command)
 
 
-def compare_nodes(folder: Path) -> Fleet:
-    """The nodes that are done, with all their runs. Raises UserError."""
-    wanted, nodes = plans.read(folder), list[FleetNode]()
-    unusable, empty = list[str](), list[str]()
+def _nodes(folder: Path, notes: list[str]) -> Iterator[FleetNode]:
+    """The nodes that are done, with all their runs, in order of their names."""
     for node in sorted(file.name for file in (folder / NODES).glob("*") if file.is_dir()):
         end = end_of(folder, node)
         if end is None or end.code not in (0, 1):
-            unusable.append(f"{node}: not done{f': {end.message}' if end else ''}")
+            notes.append(f"{node}: not done{f': {end.message}' if end else ''}")
             continue
-        files = []
+        runs = []
         for file in runs_of(folder, node):
             try:
-                header(file)
-                files.append(file)
+                runs.append(read_run(file))
             except UnusableFile as error:
-                unusable.append(f"{file.relative_to(folder_of(folder, node))} of {node}{error.problem}")
-        if runs := tuple(run for run in map(read_run, files) if run.records):
-            nodes.append(FleetNode(node, wanted.kind_of(node), runs))
-        else:
-            empty.append(f"{node} holds no finished pair")
-    notes = [*unusable, *empty]
-    if not nodes:
-        why = f" ({'; '.join(notes)})" if notes else ""
-        raise CompareError(f"no node of {folder} is done{why}: see `tipbench fleet status {folder}`")
-    return fleet_of_nodes(nodes, notes)
+                notes.append(f"{file.relative_to(folder_of(folder, node))} of {node}{error.problem}")
+        if runs:
+            yield FleetNode(node, tuple(runs))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tipbench import compare
 from tipbench.compare.comparison import Comparison
-from tipbench.compare.inputs import LEAST_RUNS, MOST_RUNS
-from tipbench.compare.stored import StoredRun, stored_run
+from tipbench.compare.stored import stored_run
 from tipbench.publish.pages import pages_of_run
 from tipbench.publish.redaction import Publication, redact
 from tipbench.publish.send import plan, preview, send
@@ -36,7 +35,7 @@ def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
         )
     runs = _runs(files)
     wiki = open_wiki(target, flavour)  # it may refuse, before anything is drawn
-    of_runs = [page for run in runs.values() for page in pages_of_run(run)]
+    of_runs = [page for run in runs for page in pages_of_run(run)]
     to_send = [*of_runs, *_comparison(runs)]
     if dry_run:
         changes = plan(wiki, to_send)
@@ -59,15 +58,15 @@ def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
     return 0
 
 
-def _runs(files: Sequence[Path]) -> dict[Path, Publication]:
-    """The runs as they may be published, each once, by its file. Raises WikiError where files differ of one run."""
+def _runs(files: Sequence[Path]) -> list[Publication]:
+    """The runs as they may be published, each once. Raises WikiError where files differ of one run."""
     by_id: dict[str, tuple[Path, Publication]] = {}
     for file in files:
         read = _read(file)
         first, publication = by_id.setdefault(read.run.id, (file, read))
         if publication.run != read.run:
             raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
-    return dict(by_id.values())
+    return [publication for _, publication in by_id.values()]
 
 
 def _read(file: Path) -> Publication:
@@ -91,20 +90,17 @@ def _read(file: Path) -> Publication:
     return publication
 
 
-def _comparison(runs: Mapping[Path, Publication]) -> list[Page]:
-    """The comparison of these runs, from two on. Where a file lies stays here, and says of which machine it is."""
-    newest = sorted(runs, key=lambda file: (runs[file].run.started, runs[file].run.id), reverse=True)[:MOST_RUNS]
-    if len(newest) < LEAST_RUNS:
+def _comparison(runs: Sequence[Publication]) -> list[Page]:
+    """The comparison of these runs, from two on, the newest first. Where a file lies stays here."""
+    if len(runs) < 2:
         return []
-    stored = tuple(_as_stored(file, runs[file]) for file in newest)
-    notices = tuple(notice for each in stored for notice in each.notices)
-    return [Page(f"{ROOT_PAGE}/Comparison", compare.markdown(Comparison(stored, notices)))]
-
-
-def _as_stored(file: Path, publication: Publication) -> StoredRun:
-    name = Path(store.file_name(publication.run))
-    notices = [replace(notice, file=name) for notice in publication.notices]
-    return stored_run(file.absolute(), publication.run, notices)
+    stored = []
+    for publication in sorted(runs, key=lambda each: (each.run.started, each.run.id), reverse=True):
+        name = Path(store.file_name(publication.run))
+        notices = [replace(notice, file=name) for notice in publication.notices]
+        stored.append(stored_run(name, publication.run, notices))
+    notes = tuple(notice for each in stored for notice in each.notices)
+    return [Page(f"{ROOT_PAGE}/Comparison", compare.markdown(Comparison(tuple(stored), notes)))]
 
 
 def _say(text: str) -> None:

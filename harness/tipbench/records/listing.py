@@ -1,4 +1,4 @@
-"""Which results files are whose: those that were measured here, and the reference runs that the repository ships."""
+"""Which results files are the newest. Reference runs, which the repository ships, are nobody's newest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from tipbench.records.store import RUN_FILES, StoreError
 
 _REFERENCE = "reference"
 """Folder within that of results; in it, reference runs lie by machine as all runs do."""
-
-
-def is_reference(file: Path) -> bool:
-    """Whether a results file is a reference run: measured by whoever maintains the repository, never by its reader."""
-    return file.absolute().parent.parent.name == _REFERENCE
 
 
 def newest_first(folder: Path) -> list[Path]:

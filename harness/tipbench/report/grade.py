@@ -1,9 +1,6 @@
 """How far two runs may be compared, and what differs between them, field by field.
 
-Runs of one kind have equal hardware and state; those of them that lie in one folder are of one machine.
-
-A field that a machine does not tell, or that an older tipbench did not record, is unknown: it is neither equal
-nor different, and is named as such.
+Runs of one kind have equal hardware and state. A field that one of the runs lacks is not compared.
 """
 
 from __future__ import annotations
@@ -26,15 +23,14 @@ SAME, STATE, HARDWARE, NOT = (
     "not comparable",
 )
 
-NOT_RECORDED = "not recorded"
 NOT_SET = "not set"
-UNKNOWN = (UNAVAILABLE, DENIED, NOT_RECORDED)
+UNKNOWN = (UNAVAILABLE, DENIED)
 
 MEMORY_SLACK = 0.03
 """Kernels keep up to a few percent of the memory for themselves, and differ in it by version."""
 
 ESSENTIAL = ("cpu", "memory_bytes")
-"""Hardware is never called the same where one of these is unknown."""
+"""Hardware is never called the same where a run lacks one of these."""
 
 CONTROL_PREFIX, CARD = "control ", "gpu "
 """How the name of a field begins that is one of `Run.controls`, or one of the cards."""
@@ -45,7 +41,7 @@ Facts = Mapping[tuple[str, str], Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """A field that two runs do not share, or not for certain.
+    """A field that two runs do not share.
 
     Attributes:
         part: hardware, state, software, suite, code or options.
@@ -70,25 +66,11 @@ class Grade:
 
     Attributes:
         grade: SAME, STATE, HARDWARE or NOT.
-        differing: fields that both runs recorded, with different values.
-        unknown: fields that at least one run did not record.
+        differing: fields that both runs have, with different values.
     """
 
     grade: str
     differing: tuple[Difference, ...]
-    unknown: tuple[Difference, ...]
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the grade stands, whatever the fields are that are not recorded."""
-        unknown = {difference.part for difference in self.unknown}
-        if self.grade == HARDWARE:
-            return any(difference.part == "hardware" for difference in self.differing)
-        return self.grade == NOT or unknown.isdisjoint(PARTS if self.grade == SAME else ("hardware",))
-
-    def qualified(self, words: str) -> str:
-        """The words, with what must be said of them where the grade may not stand."""
-        return words if self.is_sure else f"{words}, as far as recorded"
 
 
 def grade(left: Facts, right: Facts) -> Grade:
@@ -100,27 +82,23 @@ def grade(left: Facts, right: Facts) -> Grade:
     intervals show; `--size` and the suite's commit, since most commits leave most pairs alone (each
     pair's sizes and code are compared as well).
     """
-    differing, unknown = [], []
+    differing = []
     for place in dict.fromkeys([*left, *right]):
         part, field = place
         if not field.startswith(CONTROL_PREFIX) and (place not in left or place not in right):
-            continue  # cards that only one has, which `gpus` shows; sizes, which older runs lack
+            continue
         values = left.get(place, NOT_SET), right.get(place, NOT_SET)
-        difference = Difference(part, field, *values)
-        if any(map(is_unknown, values)):
-            unknown.append(difference)
-        elif not _alike(field, *values):
-            differing.append(difference)
+        if not _alike(field, *values):
+            differing.append(Difference(part, field, *values))
     parts = {difference.part for difference in differing}
-    blind = any(difference.part == "hardware" and difference.field in ESSENTIAL for difference in unknown)
     word = SAME
     if "suite" in parts:
         word = NOT
-    elif "hardware" in parts or blind:
+    elif "hardware" in parts:
         word = HARDWARE
     elif parts & {"state", "software"}:
         word = STATE
-    return Grade(word, tuple(differing), tuple(unknown))
+    return Grade(word, tuple(differing))
 
 
 def facts(run: Run) -> Facts:
@@ -134,7 +112,8 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "nodes"), run.options.get("nnodes", 1)  # of runs until November 2026, whose ranks several shared
     for part in PARTS:
         for field in fields_of_part(part, MACHINE_FIELDS):
-            yield (part, field), run.machine.get(field, NOT_RECORDED)
+            if field in run.machine or field in ESSENTIAL:
+                yield (part, field), run.machine.get(field, UNAVAILABLE)
     yield from _cards(run.machine)
     kept = controls_heap(run.controls, str(run.machine.get("libc")))
     if kept:  # which older runs set in another way
@@ -142,7 +121,8 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     for name in sorted(run.controls):
         if not (kept and name in {**HEAP, **HEAP_BEFORE}):
             yield ("state", f"{CONTROL_PREFIX}{name}"), run.controls[name]
-    yield ("code", "commit"), UNAVAILABLE if not run.commit or run.commit.endswith("-dirty") else run.commit
+    if run.commit and not run.commit.endswith("-dirty"):  # what nobody committed may be anything
+        yield ("code", "commit"), run.commit
     if "size" in run.options:  # older runs knew one size alone
         yield ("options", "size"), run.options["size"]
     yield ("options", "rules"), run.options.get("rules", 1)
@@ -150,18 +130,14 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
 
 def hardware(run: Run) -> str:
     """The hardware in few words, for a legend."""
-    words = [format_value("cpu", run.machine.get("cpu", NOT_RECORDED))]
+    words = [format_value("cpu", run.machine.get("cpu", UNAVAILABLE))]
     cores, memory = run.machine.get("cores"), run.machine.get("memory_bytes")
     words += [f"{cores} cores"] if isinstance(cores, int) else []
     words += [size(memory)] if isinstance(memory, int) else []
     cards = run.machine.get("gpus")
-    words += [str(_get(card, "name")) for card in cards] if isinstance(cards, list) else []
+    cards = [card for card in cards if isinstance(card, Mapping)] if isinstance(cards, list) else []
+    words += [str(card.get("name", UNAVAILABLE)) for card in cards]
     return ", ".join(words)
-
-
-def is_unknown(value: Any) -> bool:
-    """Whether a value, or that of any card, is not recorded."""
-    return any(map(is_unknown, value)) if isinstance(value, list) else isinstance(value, str) and value in UNKNOWN
 
 
 def format_value(field: str, value: Any) -> str:
@@ -179,21 +155,19 @@ def _in_bytes(value: Any) -> str:
 
 
 def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    cards = machine.get("gpus", NOT_RECORDED)
-    if not isinstance(cards, list):
-        yield ("hardware", "gpus"), cards
+    if "gpus" not in machine:
         return
-    yield ("hardware", "gpus"), len(cards)
-    for part in PARTS if cards else ():
+    cards = machine["gpus"]
+    yield ("hardware", "gpus"), len(cards) if isinstance(cards, list) else cards
+    for part in PARTS if isinstance(cards, list) and cards else ():
         for field in fields_of_part(part, CARD_FIELDS):
-            yield (part, f"{CARD}{field}"), [_get(card, field) for card in cards]
-
-
-def _get(values: Any, field: str) -> Any:
-    return values.get(field, NOT_RECORDED) if isinstance(values, Mapping) else NOT_RECORDED
+            if all(isinstance(card, Mapping) and field in card for card in cards):
+                yield (part, f"{CARD}{field}"), [card[field] for card in cards]
 
 
 def _alike(field: str, left: Any, right: Any) -> bool:
+    if field in ESSENTIAL and (left in UNKNOWN or right in UNKNOWN):
+        return False
     if field == "memory_bytes" and _is_count(left) and _is_count(right):
         return bool(abs(left - right) <= MEMORY_SLACK * max(left, right))
     if field == "commit":  # git abbreviates as far as it must
