@@ -12,6 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.slurm_cluster import Cluster, begun, ended, real, replaced, wait_for
@@ -23,7 +24,7 @@ from tipbench import __version__
 from tipbench.cli import main
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress
-from tipbench.fleet.node import NODE_VARIABLES
+from tipbench.fleet.node import NODE_VARIABLES, _other_versions
 from tipbench.fleet.slurm import SlurmNode
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,8 @@ def test_a_plan_has_the_kinds_of_machine_and_says_what_they_cost(
     [
         (["--partition", "fast"], "partition 'fast' has no nodes; there are gone, high, low"),
         (["--budget", "2h"], "Take --budget 40m, or another --partition"),
-        (["--budget", "0"], "--budget: a budget of 0 minutes"),
+        (["--budget", "0"], "plan.toml: measure.budget_minutes: expected `float` > 0.0"),
+        (["--nodes", "n1,../n2"], "plan.toml: kind[...]: '../n2' is no name of a node"),
     ],
 )
 def test_a_plan_that_could_never_run_is_refused(
@@ -164,11 +166,14 @@ def test_damaged_files_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str
         assert "a1: stopped: nothing stored yet" in capsys.readouterr().out
     plan = (fleet / "plan.toml").read_text()
     for text, said in (
-        (plan.replace("format = 1", "format = 2"), "is a plan of format 2, and this tipbench writes 1"),
+        (plan.replace("fleet =", "format = 1\nfleet ="), "unknown field `format`"),
         (plan.replace("want = 3", 'want = "3"'), "want: expected `int`"),
         (plan + "}", "is not TOML"),
         (plan.replace('["b1"]', '["../b1"]'), "'../b1' is no name of a node"),
         (plan.replace("want = 3", "wants = 3"), "want"),
+        (plan.replace("want = 3", "want = -1"), "want: expected `int` >= 0"),
+        (plan.replace("torch =", "touch ="), "versions: invalid enum value 'touch'"),
+        *((plan.replace("= 5.0", f"= {odd}"), "budget_minutes: expected `float`") for odd in ("nan", "inf", "-1")),
     ):
         (fleet / "plan.toml").write_text(text)
         assert main(["fleet", "run", str(fleet)]) == 2
@@ -213,24 +218,19 @@ def test_a_node_with_other_versions_is_refused_once_and_for_all(
     folder = tmp_path / "fleet"
     assert main(["fleet", "plan", str(folder), "--budget", "1m", "--per-kind", "1"]) == 0
     real(folder, tmp_path)
-    plan = (folder / "plan.toml").read_text()
-    (folder / "plan.toml").write_text(
-        plan.replace('"b1"]\nwant = 1', '"b1"]\nwant = 1').replace(
-            f'torch = "{plans.read(folder).versions.torch}"', 'torch = "1.0"', 1
-        )
-    )
+    replaced(folder, torch="1.0")
     assert main(["fleet", "run", str(folder)]) == 0
     slurm.until_empty()
     capsys.readouterr()
     assert main(["fleet", "status", str(folder)]) == 1
     said = capsys.readouterr().out
-    assert said.count("refused: torch ") == 2
+    assert said.count("failed: torch ") == 2
     assert "and the plan is of torch 1.0" in said
     for left in (1, 1):  # of a there are two nodes more
         assert main(["fleet", "run", str(folder)]) == left
         slurm.until_empty()
     said = capsys.readouterr().err
-    assert "kind b: 1 more wanted, and 0 nodes can be tried" in said
+    assert "kind 2: 1 more wanted, and 0 nodes can be tried" in said
 
 
 # ---- without Slurm -----------------------------------------------------------------------------------
@@ -251,12 +251,15 @@ def test_without_slurm_a_sentence_says_so(
 
 def made_up() -> plans.FleetPlan:
     kind = plans.PlannedKind("4 cores", ["n1"], 1, "tipbench")
-    return plans.FleetPlan(1, "0" * 8, "all", plans.NodeOptions(), plans.Versions("1", "2", "3", "4"), {"a": kind})
+    return plans.FleetPlan("0" * 8, "all", plans.NodeOptions(), {"suite": "1"}, {"1": kind})
 
 
-def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_plan_is_read_as_it_was_written_and_a_version_that_it_leaves_out_may_be_any(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(plans.as_toml(made_up()))
     assert plans.read(tmp_path) == made_up()
+    versions, _ = plans.installed_versions()
+    del versions["torch"]
+    assert _other_versions(msgspec.structs.replace(made_up(), versions=versions)) == ""
 
 
 def test_a_job_runs_nothing_of_the_folder_of_its_submission(
@@ -269,7 +272,7 @@ def test_a_job_runs_nothing_of_the_folder_of_its_submission(
     words: list[str | Path] = [
         "sh",
         tmp_path / "a fleet/job.sh",
-        plans.read(tmp_path / "a fleet").kind["a"].tipbench,
+        plans.read(tmp_path / "a fleet").kind["1"].tipbench,
         tmp_path / "a fleet",
     ]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -285,7 +288,7 @@ def test_a_machine_is_the_node_of_its_name_with_or_without_its_domain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], machine: str, node: str
 ) -> None:
     plan = made_up()
-    plan.kind["a"].nodes[:] = ["n1", "n2.east", "n3.east", "n3.west"]
+    plan.kind["1"].nodes[:] = ["n1", "n2.east", "n3.east", "n3.west"]
     (tmp_path / "plan.toml").write_text(plans.as_toml(plan))
     monkeypatch.setattr(socket, "gethostname", lambda: machine)
     for name in NODE_VARIABLES:
@@ -317,4 +320,3 @@ def test_what_is_read_of_a_node() -> None:
     node = SlurmNode("g7", "gpu", False, "", 128, "2:32:2", 2063000, "2-00:30:00", "gpu:h100:8,gpu:a100:2", ())
     assert (node.cards, node.limit_minutes) == (10, 2 * 1440 + 30)
     assert plans.options_of(node) == ["--exclusive", "--mem=0", "--gpus-per-node=10"]
-    assert [plans.letters(number) for number in (0, 25, 26, 27, 700)] == ["a", "z", "aa", "ab", "zy"]

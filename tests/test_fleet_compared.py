@@ -49,11 +49,9 @@ def node(folder: Path, name: str, machine: Mapping[str, Any], of: list[Record], 
 
 def planned(folder: Path, **kinds: list[str]) -> None:
     folder.mkdir(exist_ok=True)
-    versions = plans.Versions("0.1.0", "any", "any", "any")
     made = {name: plans.PlannedKind("2 cores", nodes, len(nodes), "tipbench") for name, nodes in kinds.items()}
-    (folder / "plan.toml").write_text(
-        plans.as_toml(plans.FleetPlan(1, "0" * 8, "all", plans.NodeOptions(), versions, made))
-    )
+    plan = plans.FleetPlan("0" * 8, "all", plans.NodeOptions(), {"suite": "0.1.0"}, made)
+    (folder / "plan.toml").write_text(plans.as_toml(plan))
 
 
 @pytest.fixture
@@ -91,7 +89,7 @@ def test_a_second_run_confirms_or_clears_a_suspect(fleet: Path, capsys: pytest.C
 
 
 def test_nodes_that_are_not_done_are_left_out_with_a_note(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep_end(fleet, "fat1", End(2, "torch 1.0 is installed there", refused=True))
+    keep_end(fleet, "fat1", End(2, "torch 1.0 is installed there"))
     (fleet / "nodes" / "fat2" / "end.json").write_text("{")
     next((fleet / "nodes" / "thin1").rglob("*.jsonl")).write_text("")
     assert main(["compare", str(fleet)]) == 0

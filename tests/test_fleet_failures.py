@@ -121,7 +121,7 @@ def test_a_refusal_is_quoted_and_hides_nothing(slurm: Cluster, fleet: Path, caps
     replaced(fleet, want=1)
     assert main(["fleet", "run", str(fleet)]) == 2
     printed = capsys.readouterr()
-    assert "for a node of kind a" in printed.out
+    assert "for a node of kind 1" in printed.out
     assert "Memory specification can not be satisfied" in printed.err
     assert "later" not in printed.err
     assert len(slurm.queued()) == 1
@@ -194,7 +194,7 @@ def test_a_node_dies(slurm: Cluster, fleet: Path, capsys: pytest.CaptureFixture[
         replaced(fleet, want=3)
         capsys.readouterr()
         assert main(["fleet", "run", str(fleet)]) == 1
-        assert "kind a: 2 more wanted, and 1 node can be tried" in capsys.readouterr().err
+        assert "kind 1: 2 more wanted, and 1 node can be tried" in capsys.readouterr().err
         wait_for(fleet, 4)
         assert len(begun(fleet)[first]) == 1
     finally:

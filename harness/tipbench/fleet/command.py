@@ -6,16 +6,16 @@ import fcntl
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tipbench.errors import UserError
 from tipbench.fleet import plan as plans
 from tipbench.fleet import progress, slurm
 from tipbench.fleet.logs import LOGS, ON
-from tipbench.fleet.plan import FORMAT, JOB, PLAN, SCRIPT, FleetPlan, NodeOptions, PlannedKind, Versions
+from tipbench.fleet.plan import JOB, PLAN, SCRIPT, FleetPlan
 from tipbench.fleet.progress import NODES, writable
 from tipbench.fleet.slurm import Later, Silent, SlurmNode
 from tipbench.tip.wording import lines_of, plural
@@ -33,36 +33,29 @@ def _say(text: str, stream: TextIO | None = None) -> None:
 
 
 def plan(
-    folder: Path, measure: NodeOptions, sbatch: Sequence[str], names: Sequence[str], partition: str, per_kind: int
+    folder: Path, measure: Mapping[str, Any], sbatch: Sequence[str], names: Sequence[str], partition: str, per_kind: int
 ) -> int:
-    """Write a plan, and print what it costs. sbatch: options of every job. names: of machines without Slurm; else the
-    nodes of the partition, of each kind so many, 0 for all. Raises UserError."""
+    """Write a plan, and print what it costs. measure: fields of `NodeOptions`. sbatch: options of every job. names: of
+    machines that something else than Slurm starts `tipbench fleet node` on; else the nodes of the partition, of each
+    kind so many, 0 for all. Raises UserError."""
     file = folder / PLAN
     if file.exists():
         raise UserError(f"{file} is there already: edit it, or plan in another folder")
-    plans.require_budget(measure, "--budget")
     nodes = [] if names else _of_partition(slurm.nodes(), partition)
     versions, why = plans.installed_versions()
     if why:
         raise UserError(f"nodes could not be compared by their code, as git does not name the commit here: {why}")
-    if names:
-        return _without_slurm(folder, measure, versions, names)
     problems = [f"{node.name} ({node.problem})" for node in nodes if node.problem]
-    if len(problems) == len(nodes):
+    if nodes and len(problems) == len(nodes):
         raise UserError(f"no node of partition {nodes[0].partition} can be used now: {', '.join(problems)}")
-    command = f"{sys.executable} -P -m tipbench"  # -P: a job begins in the folder of submission, whose files may be any
-    kinds: dict[str, PlannedKind] = {}
-    costs: list[str] = []
-    for number, alike in enumerate(plans.kinds_of(nodes)):
-        usable = [node for node in alike if not node.problem]
-        want = min(per_kind or len(usable), len(usable))
-        options = [*plans.options_of(alike[0]), *sbatch]
-        kinds[plans.letters(number)] = PlannedKind(
-            plans.hardware_of(alike[0]), [node.name for node in alike], want, command, options
-        )
-        costs.append(_row(plans.letters(number), alike, len(usable), want, measure))
-    made = FleetPlan(FORMAT, uuid.uuid4().hex[:8], nodes[0].partition, measure, versions, kinds)
-    if made.minutes > nodes[0].limit_minutes:
+    kinds = plans.kinds_of(nodes)
+    planned = [_planned(alike, sbatch, per_kind) for alike in kinds]
+    if names:
+        planned = [{"about": "without Slurm", "nodes": names, "want": len(names), "tipbench": "tipbench"}]
+    stored = {"fleet": uuid.uuid4().hex[:8], "partition": nodes[0].partition if nodes else "", "measure": measure}
+    stored |= {"versions": versions, "kind": {str(number): kind for number, kind in enumerate(planned, 1)}}
+    made = plans.checked(stored, file)
+    if nodes and made.minutes > nodes[0].limit_minutes:
         fits = int(nodes[0].limit_minutes) - plans.AROUND_MINUTES
         raise UserError(
             f"a job would take up to {made.minutes} minutes, and partition {made.partition} allows "
@@ -70,26 +63,35 @@ def plan(
             f"{f'--budget {fits}m, or ' if fits > 0 else ''}another --partition"
         )
     _store(folder, made)
-    _say("\n".join([HEADING, *costs]))
-    total = sum(kind.want for kind in kinds.values())
-    hours = total * measure.budget_minutes / 60
-    _say(f"{plural(len(kinds), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
+    if nodes:
+        costs = [_row(name, alike, made) for name, alike in zip(made.kind, kinds, strict=True)]
+        _say("\n".join([HEADING, *costs]))
+    total = sum(kind.want for kind in made.kind.values())
+    hours = total * made.measure.budget_minutes / 60
+    _say(f"{plural(len(made.kind), 'kind')}, {plural(total, 'node')}: {hours:.3g} node-hours")
     if problems:
         _say(f"left out: {', '.join(problems)}")
-    _say(f"the plan is {file}: edit it, then `tipbench fleet run {folder}` submits it")
+    way = f"edit it, then `tipbench fleet run {folder}` submits it"
+    _say(f"the plan is {file}: {way if nodes else _by_hand(folder)}")
     return 0
 
 
-def _without_slurm(folder: Path, measure: NodeOptions, versions: Versions, names: Sequence[str]) -> int:
-    """Write a plan of machines that something else than Slurm starts `tipbench fleet node` on."""
-    for node in names:
-        plans.require_name(node, "--nodes")
-    kind = PlannedKind("machines without Slurm", list(names), len(names), "tipbench")
-    _store(folder, FleetPlan(FORMAT, uuid.uuid4().hex[:8], "", measure, versions, {"a": kind}))
-    hours = len(names) * measure.budget_minutes / 60
-    _say(f"{plural(len(names), 'node')}: {hours:.3g} node-hours")
-    _say(f"the plan is {folder / PLAN}; now start `tipbench fleet node {folder}` on each machine")
-    return 0
+def _planned(alike: Sequence[SlurmNode], sbatch: Sequence[str], per_kind: int) -> dict[str, Any]:
+    """Nodes of a kind as the plan has them: fields of `PlannedKind`."""
+    usable = sum(not node.problem for node in alike)
+    return {
+        "about": plans.hardware_of(alike[0]),
+        "nodes": [node.name for node in alike],
+        "want": min(per_kind or usable, usable),
+        # -P: a job begins in the folder of submission, whose files may be any.
+        "tipbench": f"{sys.executable} -P -m tipbench",
+        "sbatch": [*plans.options_of(alike[0]), *sbatch],
+    }
+
+
+def _by_hand(folder: Path) -> str:
+    """What to do without Slurm."""
+    return f"start `tipbench fleet node {folder}` on each machine"
 
 
 def _store(folder: Path, made: FleetPlan) -> None:
@@ -105,10 +107,11 @@ def _store(folder: Path, made: FleetPlan) -> None:
 HEADING = f"{'kind':<6}{'nodes':>6}{'usable':>8}{'wanted':>8}{'node-hours':>12}{'GPU-hours':>11}  hardware"
 
 
-def _row(name: str, alike: Sequence[SlurmNode], usable: int, want: int, measure: NodeOptions) -> str:
-    hours = want * measure.budget_minutes / 60
+def _row(name: str, alike: Sequence[SlurmNode], made: FleetPlan) -> str:
+    kind, usable = made.kind[name], sum(not node.problem for node in alike)
+    hours = kind.want * made.measure.budget_minutes / 60
     cards = f"{hours * alike[0].cards:.3g}" if alike[0].cards else "-"
-    return f"{name:<6}{len(alike):>6}{usable:>8}{want:>8}{hours:>12.3g}{cards:>11}  {plans.hardware_of(alike[0])}"
+    return f"{name:<6}{len(alike):>6}{usable:>8}{kind.want:>8}{hours:>12.3g}{cards:>11}  {kind.about}"
 
 
 def _of_partition(nodes: Sequence[SlurmNode], partition: str) -> list[SlurmNode]:
@@ -130,18 +133,14 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
     again: nodes that are done, and of which a second run is wanted; nothing else is submitted then. Returns 0 where all
     is done or submitted, 1 where something must be done first. Raises UserError."""
     silent, before = 0, list[str]()
-    with only_here(folder):
-        wanted = plans.read(folder)
+    with only_here(folder) as wanted:
+        if not wanted.partition:
+            raise UserError(f"{folder / PLAN} is a plan without Slurm: {_by_hand(folder)}")
         for node in again:
             if not wanted.kind_of(node):
                 raise UserError(f"--again {node}: {folder / PLAN} has no node of that name")
             progress.begin_again(folder, node)
         while True:
-            wanted = plans.read(folder)
-            if not wanted.partition:
-                raise UserError(
-                    f"{folder / PLAN} is a plan without Slurm: start `tipbench fleet node {folder}` on each machine"
-                )
             try:
                 lacking, over = _submit(folder, wanted, at_once, again)
                 silent = 0
@@ -159,6 +158,7 @@ def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> in
             if over:
                 return status(folder)
             time.sleep(AGAIN_S)
+            wanted = plans.read(folder)  # it may be edited meanwhile
 
 
 def _submit(folder: Path, wanted: FleetPlan, at_once: int, only: Sequence[str] = ()) -> tuple[list[str], bool]:
@@ -210,9 +210,9 @@ def _options(folder: Path, wanted: FleetPlan, kind: str, exclude: str) -> list[s
 
 
 @contextmanager
-def only_here(folder: Path) -> Iterator[None]:
-    """Keep two from submitting for one folder at a time. Raises UserError."""
-    plans.read(folder)
+def only_here(folder: Path) -> Iterator[FleetPlan]:
+    """The plan, while nobody else submits for the folder. Raises UserError."""
+    wanted = plans.read(folder)
     with writable(folder):
         lock = (folder / "lock").open("a")
         (folder / LOGS).mkdir(exist_ok=True)  # without it Slurm ends every job at once, and nothing says why
@@ -223,7 +223,7 @@ def only_here(folder: Path) -> Iterator[None]:
             raise UserError(
                 f"another `tipbench fleet run {folder}` is submitting: wait for its end, or end it"
             ) from None
-        yield
+        yield wanted
 
 
 def status(folder: Path) -> int:
@@ -253,9 +253,7 @@ def status(folder: Path) -> int:
         _say(f"  {node}, of no kind: {nodes[node].state}")
     if lacking:
         way = f"`tipbench fleet run {folder}` submits what is not in flight"
-        if not wanted.partition:
-            way = f"start `tipbench fleet node {folder}` on them"
-        _say(f"{plural(lacking, 'node')} missing: {way}")
+        _say(f"{plural(lacking, 'node')} missing: {way if wanted.partition else _by_hand(folder)}")
     else:
         _say(f"all is done: `tipbench compare {folder}`")
     return int(lacking > 0)
@@ -263,8 +261,8 @@ def status(folder: Path) -> int:
 
 def cancel(folder: Path) -> int:
     """Cancel what is in flight. Raises UserError."""
-    with only_here(folder):
-        jobs = slurm.jobs(progress.job_name(folder, plans.read(folder)))
+    with only_here(folder) as wanted:
+        jobs = slurm.jobs(progress.job_name(folder, wanted))
         if jobs:
             slurm.cancel([job.id for job in jobs])
         for job in jobs:

@@ -36,8 +36,8 @@ def measure(folder: Path, name: str = "", again: bool = False) -> int:
     if (end := end_of(folder, node)) and end.code in (0, 1):
         print(lines_of(f"{node} is done: its run is in {folder_of(folder, node) / RESULTS}"))
         return end.code
-    if other := _other_versions(plan, node):
-        keep_end(folder, node, End(2, other, refused=True))
+    if other := _other_versions(plan):
+        keep_end(folder, node, End(2, other))
         raise UserError(f"{node}: {other}")
     options = run.Options(
         names=plan.measure.names,
@@ -58,14 +58,12 @@ def measure(folder: Path, name: str = "", again: bool = False) -> int:
     return code
 
 
-def _other_versions(plan: FleetPlan, node: str) -> str:
+def _other_versions(plan: FleetPlan) -> str:
     """What of this installation is other than planned; empty if nothing is."""
     here, why = installed_versions()
-    torch = plan.kind[plan.kind_of(node)].torch or plan.versions.torch
-    wanted = {**vars(plan.versions), "torch": torch}
-    for what, version in vars(here).items():
-        if wanted[what] not in (version, "any"):
+    for what, wanted in plan.versions.items():
+        if here[what] != wanted:
             if what == "commit" and why:
                 return f"git does not name the commit that is installed there: {why}"
-            return f"{what} {version} is installed there, and the plan is of {what} {wanted[what]}"
+            return f"{what} {here[what]} is installed there, and the plan is of {what} {wanted}"
     return ""

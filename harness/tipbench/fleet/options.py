@@ -58,11 +58,10 @@ def _names(text: str) -> list[str]:
 
 def _begin(options: argparse.Namespace) -> int:
     from tipbench.fleet import command
-    from tipbench.fleet.plan import NodeOptions
 
     match options.fleet_command:
         case "plan":
-            measure = NodeOptions(options.budget / 60, options.names)
+            measure = {"budget_minutes": options.budget / 60, "names": options.names}
             return command.plan(
                 options.folder, measure, options.sbatch, options.nodes, options.partition, options.per_kind
             )

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from tipbench import __version__
 from tipbench.errors import UserError
 from tipbench.fleet.slurm import SlurmNode
 from tipbench.machine.describe import describe
-from tipbench.records.fields import MalformedRecord, strict
+from tipbench.records.fields import Count, MalformedRecord, convert
 from tipbench.suite.commit import suite_commit
 from tipbench.tip.wording import plural, size
-
-FORMAT = 1
-"""Of plan.toml. A plan of another version is refused."""
 
 PLAN, JOB = "plan.toml", "job.sh"
 
@@ -33,6 +30,7 @@ AROUND_MINUTES = 20
 HEAD = """\
 # Written by `tipbench fleet plan`, for you to edit. Of each kind of node: `want`, how many are to be measured;
 # `tipbench`, the command on these nodes; `sbatch`, further options of the job. `tipbench fleet run` executes them.
+# Of `versions` all nodes must have the same: delete the line of what may differ between them.
 """
 
 SCRIPT = """\
@@ -45,62 +43,57 @@ exec $1 fleet node "$2"
 """
 
 
-@dataclass(frozen=True)
-class PlannedKind:
+class PlannedKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes that Slurm describes alike.
 
     Attributes:
         about: their hardware in Slurm's words.
-        nodes: their names, in Slurm's order.
+        nodes: their names, in Slurm's order, each fit for a folder's.
         want: how many of them are to be measured.
         tipbench: the command on them.
         sbatch: further options of their jobs.
-        torch: the version there, if it may be another than that of the plan; "any" for whichever it is.
     """
 
     about: str
     nodes: list[str]
-    want: int
-    tipbench: str
-    sbatch: list[str] = field(default_factory=list)
-    torch: str = ""
+    want: Count
+    tipbench: Annotated[str, msgspec.Meta(min_length=1)]
+    sbatch: list[str] = []
+
+    def __post_init__(self) -> None:
+        for node in self.nodes:  # here, as a pattern's error would not name it
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", node):
+                raise ValueError(f"{node!r} is no name of a node: letters, digits, dots and hyphens are")
 
 
-@dataclass(frozen=True)
-class NodeOptions:
-    """What is measured on each node: options of `tipbench run`."""
+class NodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is measured on each node: options of `tipbench run`. The budget is finite, as Slurm ends a job at its time
+    limit."""
 
-    budget_minutes: float = 45.0
-    names: list[str] = field(default_factory=list)
+    budget_minutes: Annotated[float, msgspec.Meta(gt=0, lt=1e6)] = 45.0
+    names: list[str] = []
 
 
-@dataclass(frozen=True)
-class Versions:
-    """What is measured with. All nodes must have the same, or the runs could not be compared."""
-
-    suite: str
-    commit: str
-    torch: str
-    python: str
+Versions = dict[Literal["suite", "commit", "torch", "python"], str]
 
 
 def installed_versions() -> tuple[Versions, str]:
     """(what is installed here, why git does not name its commit: empty where it does)."""
     about, (commit, why) = describe(), suite_commit()
-    return Versions(__version__, commit, str(about["torch"]), str(about["python"])), why
+    versions: Versions = {"suite": __version__, "commit": commit}
+    return {**versions, "torch": str(about["torch"]), "python": str(about["python"])}, why
 
 
-@dataclass(frozen=True)
-class FleetPlan:
+class FleetPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wanted.
 
     Attributes:
         fleet: names the jobs of this fleet in the queue.
-        partition: of the jobs.
-        kind: by a short name.
+        partition: of the jobs; empty without Slurm.
+        versions: what all nodes must have, or their runs could not be compared. What is not in it may differ.
+        kind: by number.
     """
 
-    format: int
     fleet: str
     partition: str
     measure: NodeOptions
@@ -156,14 +149,9 @@ def options_of(node: SlurmNode) -> list[str]:
     return ["--exclusive", "--mem=0", *([f"--gpus-per-node={node.cards}"] if node.cards else [])]
 
 
-def letters(number: int) -> str:
-    """a, b, ..., z, aa, ab, ..."""
-    return (letters(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
-
-
 def as_toml(plan: FleetPlan) -> str:
     """As TOML. Its strings, numbers and lists of them are written as those of JSON."""
-    stored = asdict(plan)
+    stored = msgspec.to_builtins(plan)
     tables = {name: stored.pop(name) for name in ("measure", "versions")}
     tables |= {f"kind.{name}": kind for name, kind in stored.pop("kind").items()}
     lines = [HEAD, *_fields(stored)]
@@ -187,22 +175,15 @@ def read(folder: Path) -> FleetPlan:
         raise UserError(f"{file} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file} is not TOML: {error}") from None
-    if stored.get("format") != FORMAT:
-        raise UserError(
-            f"{file} is a plan of format {stored.get('format')!r}, and this tipbench writes {FORMAT}: make a new plan "
-            "in another folder, or use the version that wrote it"
-        )
+    return checked(stored, file)
+
+
+def checked(stored: Mapping[str, Any], file: Path) -> FleetPlan:
+    """The plan that a file holds, or is to hold. Raises UserError."""
     try:
-        plan = strict(stored, FleetPlan)
+        return convert(stored, FleetPlan)
     except MalformedRecord as error:
         raise UserError(f"{file}: {error}") from None
-    require_budget(plan.measure, file)
-    for name, kind in plan.kind.items():
-        if kind.want < 0 or not kind.tipbench.split():
-            raise UserError(f"{file}: kind {name} wants {kind.want} nodes by the command {kind.tipbench!r}")
-        for node in kind.nodes:
-            require_name(node, file)
-    return plan
 
 
 def file_bytes(file: Path) -> bytes:
@@ -210,18 +191,3 @@ def file_bytes(file: Path) -> bytes:
     if not file.is_file():
         raise FileNotFoundError(file)
     return file.read_bytes()
-
-
-def require_budget(measure: NodeOptions, where: object) -> None:
-    """Raise UserError unless a job can have its time limit."""
-    if not 0 < measure.budget_minutes < math.inf:
-        raise UserError(
-            f"{where}: a budget of {measure.budget_minutes:g} minutes: Slurm ends a job at its time limit, so a fleet "
-            "needs a finite one, such as 45 minutes"
-        )
-
-
-def require_name(node: str, where: object) -> None:
-    """Raise UserError unless a node's name is fit for a folder's."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", node):
-        raise UserError(f"{where}: {node!r} is no name of a node: letters, digits, dots and hyphens are")

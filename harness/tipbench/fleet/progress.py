@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -43,19 +42,17 @@ class End:
     Attributes:
         code: exit code of the run: 0, or 1 where some pair failed.
         message: a sentence; empty where all went well.
-        refused: whether nothing was measured, as other versions are installed there.
     """
 
     code: int
     message: str = ""
-    refused: bool = False
 
 
 @dataclass(frozen=True)
 class Measured:
     """A node on which something was begun. message: what is worth reading, in words."""
 
-    state: Literal["done", "failed", "refused", "running", "stopped"]
+    state: Literal["done", "failed", "running", "stopped"]
     message: str = ""
 
 
@@ -73,10 +70,9 @@ def end_of(folder: Path, node: str) -> End | None:
 
 
 def keep_end(folder: Path, node: str, end: End) -> None:
-    """Written last, with Slurm's id of the job. Where the folder takes no more, the log must do: `status` shows what is
-    printed last."""
+    """Written last. Where the folder takes no more, the log must do: `status` shows what is printed last."""
     try:
-        _put(folder_of(folder, node) / END, dump_line({**asdict(end), "job": os.environ.get("SLURM_JOB_ID", "")}))
+        _put(folder_of(folder, node) / END, dump_line(asdict(end)))
     except OSError as error:
         print(f"tipbench: how {node} ended could not be stored: {lines_of(str(error))}", file=sys.stderr)
 
@@ -135,7 +131,7 @@ def _of_node(folder: Path, node: str, at_work: bool, of_logs: Sequence[Try]) -> 
     if end := end_of(folder, node):
         if end.code in (0, 1):
             return Measured("done", "some pair failed" if end.code else "")
-        return Measured("refused" if end.refused else "failed", end.message)
+        return Measured("failed", end.message)
     runs = runs_of(folder, node)
     stored = runs[-1].stat().st_mtime if runs else 0.0
     age = f"last result {(time.time() - stored) / 60:.0f} min ago" if runs else "nothing stored yet"
@@ -168,7 +164,7 @@ def nodes_to_try(plan: FleetPlan, kind: str, nodes: dict[str, Measured]) -> list
 def obstacle(folder: Path, plan: FleetPlan, kind: str, nodes: dict[str, Measured], jobs: Sequence[SlurmJob]) -> str:
     """Why no more of a kind is submitted until a person has done something; empty if more may be."""
     states = [nodes[node].state for node in plan.kind[kind].nodes if node in nodes]
-    failed = sum(state in ("failed", "refused") for state in states)
+    failed = states.count("failed")
     if failed >= TRIES and "done" not in states:
         return (
             f"{failed} of its nodes failed and none is done: correct what `tipbench fleet status {folder}` says, "

@@ -6,7 +6,7 @@ JSON puts any type in any place, so each field is checked once, on reading; stat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
@@ -129,27 +129,9 @@ def convert(data: Any, kind: type[T], where: str = "") -> T:
         raise MalformedRecord(_sentence(str(error), where)) from None
 
 
-def strict(data: Mapping[str, Any], kind: type[T]) -> T:
-    """As `convert`; raises MalformedRecord also for a field that `kind` lacks, since it would be dropped silently."""
-    value = convert(data, kind)
-    for place, name in _unknown(data, msgspec.to_builtins(value), ""):
-        raise MalformedRecord(f"{place}: the field {name!r} is not known".removeprefix(": "))
-    return value
-
-
-def _unknown(data: Any, converted_data: Any, where: str) -> Iterator[tuple[str, str]]:
-    """(path, name) of each field that the conversion dropped."""
-    if isinstance(data, dict):
-        for name, value in data.items():
-            if name not in converted_data:
-                yield where, name
-            else:
-                yield from _unknown(value, converted_data[name], f"{where}.{name}".strip("."))
-
-
 def _sentence(text: str, where: str) -> str:
     """msgspec's "Expected `int`, got `str` - at `$.info.line`" as "info.line: expected `int`, got `str`"."""
-    what, _, path = text.partition(" - at `$")
+    what, _, path = text.replace("`key` in ", "").partition(" - at `$")
     missing = re.fullmatch("Object missing required field `(.*)`", what)
     what = f"the field {missing[1]!r} is missing" if missing else what[0].lower() + what[1:]
     place = f"{where}{path.rstrip('`')}".strip(".")
