@@ -97,8 +97,7 @@ def picture(shade: int) -> bytes:
 
     pixels = zlib.compress((b"\0" + bytes([shade]) * 64) * 32)
     header = struct.pack(">IIBBBBB", 64, 32, 8, 0, 0, 0, 0)
-    resolution = chunk(b"pHYs", struct.pack(">IIB", 5906, 5906, 1))  # 150 dots an inch
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + resolution + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 @contextlib.contextmanager

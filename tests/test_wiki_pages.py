@@ -68,10 +68,11 @@ def test_links_lead_on_and_figures_are_shown(site: Real, kind: str, window: chro
     path = run[1].path
     send(site.open(), run)
     shown = window().new_page()
-    shown.set_default_timeout(60_000)  # PHP's server resizes the figure first, beside other tests
+    shown.set_default_timeout(60_000)  # beside other tests
     heard = listening(shown)
     shown.goto(address(site, kind, path))
-    shown.wait_for_function(f"document.querySelector('{CONTENT[kind]} img')?.naturalWidth > 30")
+    shown.wait_for_function(f"document.querySelector('{CONTENT[kind]} img')?.naturalWidth === 64")
+    assert shown.locator(f"{CONTENT[kind]} img").evaluate("image => image.width") == 64, "at its own size"
     assert shown.locator("td code").first.inner_text() == "x|y"
     shown.click("a:text-is('evidence')")
     shown.wait_for_selector(":target", state="attached")

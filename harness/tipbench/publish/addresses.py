@@ -39,12 +39,3 @@ def rewrite_addresses(markdown: str, addresses: Addresses) -> str:
         return f"{link['bang']}[{link['text']}]({address})" if address else f"*{link['text']}*"
 
     return re.sub(r"(?P<bang>!?)\[(?P<text>(?:\\.|[^]\\])*)\]\((?P<address>[^\s()]+)\)", changed, markdown)
-
-
-def width_of(png: bytes) -> int:
-    """How wide a PNG is to be shown, in pixels of a page, of which an inch has 96; 0 where the file does not say."""
-    resolution = png.find(b"pHYs", 0, 200)  # in pixels a metre
-    if resolution < 0:
-        return 0
-    per_metre = int.from_bytes(png[resolution + 4 : resolution + 8])
-    return round(int.from_bytes(png[16:20]) * 96 / 0.0254 / per_metre) if per_metre else 0

@@ -16,7 +16,7 @@ from atlassian import Confluence as Client
 from markdown_it import MarkdownIt
 
 from tipbench.publish import web
-from tipbench.publish.addresses import PAGE, Addresses, width_of
+from tipbench.publish.addresses import PAGE, Addresses
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
 
@@ -48,15 +48,11 @@ class Confluence(Wiki):
         self._pages: dict[str, Any] = {}
 
     def render(self, page: Page) -> str:
-        def file(name: str) -> str:
-            width = width_of(page.files.get(name, b""))
-            shown = f' ac:width="{width}"' if width else ""
-            return f"<ac:image{shown}><ri:attachment ri:filename={quoteattr(name)}/></ac:image>"
-
-        def address(path: str, anchor: str) -> str:
-            return f"<ac:link><ri:page ri:content-title={quoteattr(_title(path))}/>"
-
-        return _storage(page.text, Addresses(address, file))
+        addresses = Addresses(
+            lambda path, _: f"<ac:link><ri:page ri:content-title={quoteattr(_title(path))}/>",
+            lambda name: f"<ac:image><ri:attachment ri:filename={quoteattr(name)}/></ac:image>",
+        )
+        return _storage(page.text, addresses)
 
     def read(self, path: str) -> str | None:
         """Confluence gives elements attributes of its own, which the first one of ours is to be without."""

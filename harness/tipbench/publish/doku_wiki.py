@@ -10,7 +10,7 @@ from typing import Any
 from xml.parsers.expat import ExpatError
 
 from tipbench.publish import web
-from tipbench.publish.addresses import Addresses, width_of
+from tipbench.publish.addresses import Addresses
 from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
@@ -38,11 +38,10 @@ class DokuWiki(Wiki):
             )
 
     def render(self, page: Page) -> str:
-        def file(name: str) -> str:
-            width = width_of(page.files.get(name, b""))
-            return f":{self._file(page.path, name)}{f'?{width}' if width else ''}"
-
-        return wiki_markup(page.text, "dokuwiki", Addresses(lambda path, anchor: f":{_id(path)}{anchor}", file))
+        addresses = Addresses(
+            lambda path, anchor: f":{_id(path)}{anchor}", lambda name: f":{self._file(page.path, name)}"
+        )
+        return wiki_markup(page.text, "dokuwiki", addresses)
 
     def read(self, path: str) -> str | None:
         return self._call(path, "wiki.getPage", _id(path)) or None

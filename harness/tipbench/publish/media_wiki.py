@@ -15,7 +15,7 @@ import mwclient
 from mwclient import errors
 
 from tipbench.publish import web
-from tipbench.publish.addresses import Addresses, width_of
+from tipbench.publish.addresses import Addresses
 from tipbench.publish.markup import wiki_markup
 from tipbench.publish.web import Login
 from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
@@ -65,14 +65,10 @@ class MediaWiki(Wiki):
             ) from None
 
     def render(self, page: Page) -> str:
-        def file(name: str) -> str:
-            return self._file(page.path, name) if self._takes_files else ""
-
-        text = wiki_markup(page.text, "mediawiki", Addresses(lambda path, anchor: path + anchor, file))
-        for name, content in page.files.items():
-            if width := width_of(content):
-                text = text.replace(f"[[File:{file(name)}|", f"[[File:{file(name)}|{width}px|")
-        return text
+        addresses = Addresses(
+            lambda path, anchor: path + anchor, lambda name: self._file(page.path, name) if self._takes_files else ""
+        )
+        return wiki_markup(page.text, "mediawiki", addresses)
 
     def read(self, path: str) -> str | None:
         with self._explained(path):

@@ -10,6 +10,9 @@ from tipbench.publish.wiki import ROOT_PAGE, Page
 from tipbench.records.store import file_name
 from tipbench.report.pages import pages
 
+PAGE_DPI = 96
+"""Pixels of an inch of a page: a wiki shows a figure at its own size."""
+
 CODE = r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<tick>`)[^`\n]+`"
 """Code as `report.markdown` writes it: a block has a longer fence than any backticks within it, a line has none."""
 
@@ -21,7 +24,7 @@ def pages_of_run(publication: Publication) -> list[Page]:
     path = f"{ROOT_PAGE}/{publication.run.machine['name']}/{file_name(publication.run)}"
     evidence = f"{path}/Evidence"
     made = pages(publication.run, publication.notices, "below/")
-    figures = {f"{drawing.name}.png": save(drawing, "png") for drawing in made.drawings}
+    figures = {f"{drawing.name}.png": save(drawing, "png", PAGE_DPI) for drawing in made.drawings}
     sections = [f"## {name}\n\n{_section(text)}" for name, text in made.below.items()]
     below = "\n".join([f"# Evidence\n\n[All answers of this run]({path})\n", *sections])
     return [_page(evidence, below, evidence, figures), _page(path, made.front, evidence, figures)]

@@ -68,15 +68,16 @@ class Drawing:
     paint: Callable[[], Figure]
 
 
-def save(drawing: Drawing, format: Format) -> bytes:
-    """The figure as an SVG whose ids no other figure has, or as a PNG. Equal drawings give equal bytes."""
+def save(drawing: Drawing, format: Format, dpi: int | None = None) -> bytes:
+    """The figure as an SVG whose ids no other figure has, or as a PNG of so many dots an inch; None: as in SETTINGS.
+    Equal drawings give equal bytes."""
     content = io.BytesIO()
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a foreign name may need letters that the font lacks
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
         if format == "png":
-            drawing.paint().savefig(content, format="png", metadata={"Software": None})
+            drawing.paint().savefig(content, format="png", dpi=dpi, metadata={"Software": None})
             return content.getvalue()
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         drawing.paint().savefig(content, format="svg", metadata=metadata)
