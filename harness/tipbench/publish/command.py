@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,9 @@ from tipbench.publish.pages import pages_of_run
 from tipbench.publish.redaction import Publication, redact
 from tipbench.publish.send import plan, preview, send
 from tipbench.publish.target import open_wiki, parse
-from tipbench.publish.wiki import ROOT_PAGE, Conflict, Page, WikiError
+from tipbench.publish.wiki import ROOT_PAGE, Page, WikiError
 from tipbench.records import store
 from tipbench.tip.wording import lines_of, plain, plural
-
-_TRIES = 3
-"""Publications to one git wiki at the same time come one after the other."""
 
 
 def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
@@ -33,7 +30,7 @@ def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
             f"{folder} is a folder: name results files; what is about a job of your own is not published: its "
             "advice.md is yours to send"
         )
-    runs = _runs(files)
+    runs = {publication.run.id: publication for publication in map(_read, files)}.values()  # of one run the later file
     wiki = open_wiki(target, flavour)  # it may refuse, before anything is drawn
     of_runs = [page for run in runs for page in pages_of_run(run)]
     to_send = [*of_runs, *_comparison(runs)]
@@ -43,30 +40,12 @@ def begin(to: str, files: Sequence[Path], dry_run: bool, flavour: str) -> int:
             print(line)
         _say(f"dry run: {plural(len(changes), 'page')} would be written; nothing was sent")
         return 0
-    for left in reversed(range(_TRIES)):
-        try:
-            written = send(wiki, to_send)
-            break
-        except Conflict:
-            if not left:
-                raise
-            wiki = open_wiki(target, flavour)
+    written = send(wiki, to_send)
     for path in written:
         print(f"written: {path}")
     if not written:
         print("nothing to write: the wiki has all of it already")
     return 0
-
-
-def _runs(files: Sequence[Path]) -> list[Publication]:
-    """The runs as they may be published, each once. Raises WikiError where files differ of one run."""
-    by_id: dict[str, tuple[Path, Publication]] = {}
-    for file in files:
-        read = _read(file)
-        first, publication = by_id.setdefault(read.run.id, (file, read))
-        if publication.run != read.run:
-            raise WikiError(f"{first} and {file} hold different things under the run id {read.run.id}: leave one out")
-    return [publication for _, publication in by_id.values()]
 
 
 def _read(file: Path) -> Publication:
@@ -90,7 +69,7 @@ def _read(file: Path) -> Publication:
     return publication
 
 
-def _comparison(runs: Sequence[Publication]) -> list[Page]:
+def _comparison(runs: Collection[Publication]) -> list[Page]:
     """The comparison of these runs, from two on, the newest first. Where a file lies stays here."""
     if len(runs) < 2:
         return []

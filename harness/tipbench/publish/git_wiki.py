@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tipbench.publish.addresses import Addresses, rewrite_addresses
-from tipbench.publish.wiki import MARK, SUMMARY, Conflict, Page, Wiki, WikiError
+from tipbench.publish.wiki import MARK, SUMMARY, Page, Wiki, WikiError
 from tipbench.tip.wording import plain
 
 
@@ -27,14 +27,12 @@ class Flavour:
     """How a kind of git wiki names things.
 
     Attributes:
-        branch: of a wiki that has no page yet.
         between: stands between a page's name and that of the one below it.
         root: what addresses begin with.
         files: how the names of files begin, with {page}, or {flat}, the page's name without folders.
         dash: how the file of a page writes a dash.
     """
 
-    branch: str
     between: str
     root: str
     files: str
@@ -47,18 +45,17 @@ class Flavour:
         return self.files.format(page=path.replace("/", self.between), flat=path.replace("/", "-")) + name
 
 
+GITHUB = Flavour(between="-", root="", files="images/{page}/")
+
 FLAVOURS: Mapping[str, Flavour] = {
-    "github": Flavour("master", between="-", root="", files="images/{page}/"),
-    "gitlab": Flavour("main", between="/", root="/", files="{page}/"),
-    "gitea": Flavour("main", between="-", root="", files="images/{page}/"),
-    "azure": Flavour("wikiMain", between="/", root="/", files=".attachments/{flat}-", dash="%2D"),
+    "github": GITHUB,
+    "gitlab": Flavour(between="/", root="/", files="{page}/"),
+    "gitea": GITHUB,
+    "azure": Flavour(between="/", root="/", files=".attachments/{flat}-", dash="%2D"),
 }
 
 HOSTS = {"forgejo": "gitea", "codeberg": "gitea", "visualstudio": "azure", **{name: name for name in FLAVOURS}}
 """Flavours by a word in a host's name."""
-
-BEHIND = ("[rejected]", "cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
-"""What git prints of a push that came second."""
 
 ABSENT = ("not found", "does not appear to be a git repository", "does not exist")
 
@@ -84,8 +81,7 @@ class GitWiki(Wiki):
         self._flavour = FLAVOURS[guessed]
         self._folder = Path(tempfile.mkdtemp(prefix="tipbench-"))
         weakref.finalize(self, shutil.rmtree, str(self._folder), ignore_errors=True)
-        branch = f"init.defaultBranch={self._flavour.branch}"
-        self._git("read", "-c", branch, "clone", "--quiet", "--depth=1", url, ".")
+        self._git("clone", "--quiet", "--depth=1", url, ".")
 
     def render(self, page: Page) -> str:
         kind = self._flavour
@@ -108,8 +104,8 @@ class GitWiki(Wiki):
         self._put(self._folder / self._flavour.file(path, name), content)
 
     def finish(self) -> None:
-        self._git("written to", "commit", "--quiet", "--no-gpg-sign", "-m", SUMMARY)
-        self._git("written to", "push", "--quiet", "origin", "HEAD")
+        self._git("commit", "--quiet", "--no-gpg-sign", "-m", SUMMARY)
+        self._git("push", "--quiet", "origin", "HEAD")
 
     def _file(self, path: str) -> Path:
         return self._folder / f"{self._flavour.name(path)}.md"
@@ -117,13 +113,13 @@ class GitWiki(Wiki):
     def _put(self, file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        self._git("written to", "add", "--force", "--", str(file))  # whatever a person's settings ignore
+        self._git("add", "--force", "--", str(file))  # whatever a person's settings ignore
 
-    def _git(self, action: str, *words: str) -> None:
-        """Run git. action: "read" or "written to", for the sentence. Raises WikiError, and Conflict."""
+    def _git(self, *words: str) -> None:
+        """Raises WikiError."""
         env = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_REPOSITORY}
         env |= {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
-        env |= {"TZ": "UTC", "LC_ALL": "C"}  # a commit holds its author's time zone; the messages are read below
+        env |= {"TZ": "UTC", "LC_ALL": "C"}  # a commit holds its author's time zone; ABSENT is English
         try:
             done = subprocess.run(["git", *words], cwd=self._folder, env=env, capture_output=True, check=False)
         except FileNotFoundError:
@@ -131,10 +127,11 @@ class GitWiki(Wiki):
         if not done.returncode:
             return
         errors = done.stderr.decode("utf-8", "replace")
-        if any(word in errors for word in BEHIND):
-            raise Conflict(f"somebody pushed to {self._url} meanwhile: publish again")
         lines = [line for line in errors.splitlines() if line.strip()]
-        said = [line for line in lines if line.startswith(("remote:", "fatal:", "error:"))] or lines
-        absent = any(word in errors for word in ABSENT)
-        first = "; a wiki has a repository from its first page on: create one page there" if absent else ""
-        raise WikiError(plain(f"{self._url} cannot be {action}: {'; '.join(said)}{first}"))
+        said = [line.strip() for line in lines if line.startswith(("remote:", "fatal:", "error:", " !"))] or lines
+        if words[0] != "clone":
+            said.append("if somebody pushed meanwhile, publish again")
+        elif any(word in errors for word in ABSENT):
+            said.append("a wiki has a repository from its first page on: create one page there")
+        action = "read" if words[0] == "clone" else "written to"
+        raise WikiError(plain(f"{self._url} cannot be {action}: {'; '.join(said)}"))

@@ -22,10 +22,6 @@ class WikiError(UserError):
     """Something cannot be published. The message says what, where, and what to do, and never holds a token."""
 
 
-class Conflict(WikiError):
-    """Somebody wrote meanwhile, and nothing was sent: read again, then write again."""
-
-
 @dataclass(frozen=True)
 class Page:
     """A page to be published.
@@ -67,5 +63,5 @@ class Wiki(ABC):
         """Store a file of the page, which was read before and is written next."""
 
     def finish(self) -> None:
-        """Send what a wiki collects; others send all at once. Raises Conflict where somebody else was faster."""
+        """Send what a wiki collects; others send all at once."""
         return
