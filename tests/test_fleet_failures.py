@@ -261,7 +261,6 @@ def test_jobs_that_end_at_once_are_not_submitted_for_ever(
     """A command that is not on the nodes, one that fails, and a folder that is not shared."""
     plan = (fleet / "plan.toml").read_text()
     replaced(fleet, tipbench=program, sbatch=options, want=1, nodes=["a1", "a2", "a3"])
-    shutil.rmtree(fleet / "logs")  # Slurm makes no folder
     assert main(["fleet", "run", str(fleet), "--wait"]) == 1
     printed = capsys.readouterr()
     assert sentence in printed.out

@@ -99,7 +99,6 @@ def _store(folder: Path, made: FleetPlan) -> None:
     with writable(folder):
         (folder / NODES).mkdir(parents=True, exist_ok=True)
         if made.partition:
-            (folder / LOGS).mkdir(exist_ok=True)
             (folder / JOB).write_text(SCRIPT.format(on=ON))
         (folder / PLAN).write_text(plans.as_toml(made))
 
@@ -119,13 +118,10 @@ def _of_partition(nodes: Sequence[SlurmNode], partition: str) -> list[SlurmNode]
     names = sorted({node.partition for node in nodes})
     default = next((node.partition for node in nodes if node.is_default), names[0] if len(names) == 1 else "")
     chosen = partition or default
-    if not chosen:
-        raise UserError(
-            f"Slurm has no default partition: name one with --partition: {', '.join(names) or 'there is none'}"
-        )
     if found := [node for node in nodes if node.partition == chosen]:
         return found
-    raise UserError(f"partition {chosen!r} has no nodes; there are {', '.join(names) or 'none'}")
+    what = f"partition {chosen!r} has no nodes" if chosen else "Slurm has no default partition"
+    raise UserError(f"{what}; there are {', '.join(names) or 'none'}: name one with --partition")
 
 
 def run(folder: Path, at_once: int, wait: bool, again: Sequence[str] = ()) -> int:
