@@ -54,7 +54,7 @@ def plan(
         planned = [{"about": "without Slurm", "nodes": names, "want": len(names), "tipbench": "tipbench"}]
     stored = {"fleet": uuid.uuid4().hex[:8], "partition": nodes[0].partition if nodes else "", "measure": measure}
     stored |= {"versions": versions, "kind": {str(number): kind for number, kind in enumerate(planned, 1)}}
-    made = plans.checked(stored, file)
+    made = plans.plan_of(stored, file)
     if nodes and made.minutes > nodes[0].limit_minutes:
         fits = int(nodes[0].limit_minutes) - plans.AROUND_MINUTES
         raise UserError(

@@ -175,10 +175,10 @@ def read(folder: Path) -> FleetPlan:
         raise UserError(f"{file} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file} is not TOML: {error}") from None
-    return checked(stored, file)
+    return plan_of(stored, file)
 
 
-def checked(stored: Mapping[str, Any], file: Path) -> FleetPlan:
+def plan_of(stored: Mapping[str, Any], file: Path) -> FleetPlan:
     """The plan that a file holds, or is to hold. Raises UserError."""
     try:
         return convert(stored, FleetPlan)
