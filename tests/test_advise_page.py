@@ -33,15 +33,13 @@ C_CHANGES_RESULTS = replace(SURVEY, ways=[way("a"), way("b"), way("c", changes_n
 
 def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Result:
     """Of the job with all members over the job without something. once: seconds that these two take once."""
-    baseline, variant = once or (None, None)
     verdict = "slower" if factor > 1.02 else "inconclusive"
     return with_speedup(
         -math.log(factor),
         verdict=verdict,
         error=0.01,
         step_s=0.1,
-        baseline_one_off_s=baseline,
-        variant_one_off_s=variant,
+        one_off_sides=once,
     )
 
 

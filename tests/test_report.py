@@ -61,9 +61,9 @@ def test_json_has_exactly_the_documented_names(made: Run) -> None:
     assert document["controls"] == made.controls
     for pair in document["pairs"]:
         assert list(pair) == [
-            "tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches", "memory",
-            "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code", "reason",
-            "remedy", "gpu",
+            "tip", "claim", "pair", "scale", "variant", "is_headline", "device", "task", "sizes", "verdict", "speedup",
+            "low", "high", "launches", "effects", "truth", "baseline_step_s", "variant_step_s", "memory", "equal",
+            "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code", "reason", "remedy", "gpu",
         ]  # fmt: skip
 
 
@@ -83,7 +83,8 @@ def test_json_of_a_measured_pair(made: Run) -> None:
 
 def test_json_of_what_was_not_measured_has_nulls(made: Run) -> None:
     (row,) = [pair for pair in pairs(made) if pair["verdict"] == "failed"]
-    nulls = ["speedup", "low", "high", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
+    numbers = ["speedup", "low", "high", "truth", "baseline_step_s", "variant_step_s"]
+    nulls = [*numbers, "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "gpu"]
     assert [name for name, value in row.items() if value is None] == nulls
     assert (row["launches"], row["memory"]) == (0, {"baseline": {}, "variant": {}})
     assert row["reason_code"] == "hang"

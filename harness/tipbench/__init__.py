@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tipbench.report.table import load
+    from tipbench.report.as_json import load
 
 __version__ = "0.1.0"
 
@@ -16,7 +16,7 @@ __all__ = ["__version__", "load"]
 def __getattr__(name: str) -> object:
     """`tipbench.load`, imported when it is asked for: `tipbench --help` answers at once."""
     if name == "load":
-        from tipbench.report.table import load
+        from tipbench.report.as_json import load
 
         return load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,12 @@
-"""The report as JSON: a public format, kept stable. Names are added; one goes only with the measurement behind it.
+"""The report as JSON, and its pairs as a pandas table: a public format, kept stable. Names are added; one goes only
+with the measurement behind it.
 
     {
       "run": {"id", "started", "suite", "commit",
               "planned", "measured", "skipped", "failed", "not_reached", "notices"},
       "machine": {...}, "controls": {...},
-      "pairs": [{"tip", "pair", "scale", "variant", "device", "verdict", "speedup", "low", "high", "launches",
+      "pairs": [{"tip", "claim", "pair", "scale", "variant", "is_headline", "device", "task", "sizes", "verdict",
+                 "speedup", "low", "high", "launches", "effects", "truth", "baseline_step_s", "variant_step_s",
                  "memory", "equal", "mechanism", "trainings", "one_off_s", "break_even_steps", "reason_code",
                  "reason", "remedy", "gpu"}],
       "answers": [{"tip", "title", "workload", "kind", "answer", "when", "do", "gain", "against", "price", "sessions",
@@ -15,10 +17,16 @@ run: `started` is ISO 8601 in UTC; `planned` = `measured` + `skipped` + `failed`
 pairs; `notices` are lines of results files that could not be used. machine, controls: as recorded.
 
 pairs: one object for each pair and variant other than the baseline; unknown numbers are null.
-- scale: "micro" or "macro"; device: "cpu" or "cuda".
+- claim: what the guide promises.
+- scale: "micro" for an operation alone, "macro" for a whole job; device: "cpu" or "cuda".
+- is_headline: whether the guide words the tip as this variant does.
+- task: of a whole job "training", "inference", or "processes" for several at once; sizes: of the work, by name.
 - verdict: "faster", "slower", "no difference", "at most 3 %" (either way), "inconclusive", "skipped" or "failed".
 - speedup, low, high: baseline's time over the variant's, with its 95 % interval, from the first launch on; launches it
-  rests on. The spread between launches is estimated from these and from stored runs.
+  rests on. The spread between launches is estimated from these and from stored runs. effects: ln of the speedup in each
+  of these launches, in their order.
+- truth: the true speedup, of a planted pair that declares it.
+- baseline_step_s, variant_step_s: seconds of a step.
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "steady_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
@@ -27,11 +35,8 @@ pairs: one object for each pair and variant other than the baseline; unknown num
   that is not finite is a string: "nan", "inf", "-inf".
 - mechanism: null, or {"what", "baseline", "optimized", "engaged"}. Where nothing on the machine can count it, the
   counts are {"unseen": why} and "engaged" is null.
-- trainings: null, or {"baseline", "variant"}, each {"target", "batch", "steps_timed", "seeds", "steps", "reached",
-  "scores", "lower_is_better", "counted", "table"}: whole trainings from the table of that name in the suite, counted on
-  that day and not on this machine. Lists are by seed: optimizer steps until the target was reached or the training
-  given up, which of the two, and the score in the end, null where not finite. batch: samples of an optimizer step;
-  steps_timed: optimizer steps within a timed step; lower_is_better: of the score.
+- trainings: null, or {"sentence", "table"}: what whole trainings of both sides came to, and the table of the suite that
+  holds them by seed. They were not counted on this machine.
 - one_off_s: seconds the variant needs once beyond the baseline, negative where it needs less.
 - break_even_steps: steps after which a faster variant has earned them back; 0 where there is nothing to
   earn back; null where it is not faster.
@@ -47,6 +52,9 @@ alone", "already the default", "at most", "don't", "can't tell" or "not possible
 follows it. when: the condition; do: what to write; against: what the gain was measured against, "" for the job as it
 is; gain, price: in words; sessions: how many sessions timed its jobs, at most. ways: [{"name", "kind",
 "do", "gain"}], each way to follow the tip in whole jobs, that of the answer first; name: "" where it has none.
+
+`load` makes a table of the pairs of any number of runs. Its columns have these names, nested ones joined by `_`:
+`memory_variant_tensor_peak`. Of the run it has run (its id), started, suite, commit and machine (the readable name).
 """
 
 from __future__ import annotations
@@ -54,14 +62,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tipbench.records.record import Run
-from tipbench.records.store import Notice
+from tipbench.records.store import Notice, folder_name, read
 from tipbench.report.answer import Answer, answers
 from tipbench.report.result import Result
 from tipbench.report.results import counts, results
-from tipbench.report.table import SIDES
+from tipbench.report.trained import describe_trainings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ANSWER = "tip title workload kind answer when do gain against price sessions"
 
@@ -95,13 +107,36 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _pair(row: Result) -> dict[str, Any]:
-    readings = {name: sides and dict(zip(SIDES, sides, strict=True)) for name, sides in row.gpu.items()}
+    readings = {name: sides and {"baseline": sides[0], "variant": sides[1]} for name, sides in row.gpu.items()}
     return {
-        **fields_of(row, "tip pair scale variant device verdict speedup low high launches"),
+        "tip": row.tip,
+        "claim": row.about.claim,
+        **fields_of(row, "pair scale variant is_headline device task"),
+        "sizes": json.loads(row.sizes),
+        **fields_of(row, "verdict speedup low high launches effects truth"),
+        "baseline_step_s": row.step_s,
+        "variant_step_s": row.variant_step_s,
         "memory": {"baseline": row.baseline_memory, "variant": row.variant_memory},
         "equal": row.equal or None,
         "mechanism": row.mechanism or None,
-        "trainings": row.trainings and dict(zip(SIDES, map(asdict, row.trainings), strict=True)),
+        "trainings": row.trainings and {"sentence": describe_trainings(row), "table": row.trainings[0].table},
         **fields_of(row, "one_off_s break_even_steps reason_code reason remedy"),
         "gpu": {**readings, "l2_emptied": row.cold} if readings else None,
     }
+
+
+def load(*files: str | Path) -> pd.DataFrame:
+    """The pairs of stored runs as one table, one row a run, pair, variant and device, in the order of the files.
+
+    Raises `tipbench.records.store.StoreError` if a file cannot be used; what in a usable file cannot be used is in the
+    notices of `tipbench report`.
+    """
+    import pandas as pd  # takes half a second, which commands that make no table are spared
+
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        run, _ = read(Path(file))
+        of_run = {"run": run.id, **fields_of(run, "started suite commit"), "machine": folder_name(run.machine)}
+        rows += [of_run | _pair(row) for row in results(run)]
+    # What is nested has columns of its own, and null where a row has none of it, a further one.
+    return pd.json_normalize(rows, sep="_").drop(columns=["equal", "mechanism", "trainings", "gpu"], errors="ignore")

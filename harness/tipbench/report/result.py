@@ -17,9 +17,6 @@ from tipbench.verdict.statistics import Mean
 READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
 """Of `Launch.gpu`, what a row has: the median over the blocks of a side."""
 
-MEMORY = ("tensor_peak", "steady_peak", "resident_peak", "tree", "allocated_peak", "reserved_peak", "device_used")
-"""The keys of `VariantRecord.memory`."""
-
 MEMORY_KINDS = {
     "allocated_peak": "GPU memory",
     "steady_peak": "live tensors",
@@ -48,8 +45,6 @@ class Result:
     """One pair and variant in one run. None: not known, or not measured.
 
     Attributes:
-        run_id, started, suite, commit: of the run; started in ISO 8601, UTC.
-        machine: the readable name of its hardware.
         tip: its id. about: the tip, as stored.
         pair, variant, device: what was measured; device is "cpu" or "cuda".
         scale: "micro" for an operation alone, "macro" for a whole job.
@@ -57,7 +52,7 @@ class Result:
         task: of a whole job, what it does: "training", "inference", or "processes" for several at once.
         job: of a whole job, its name; pairs of equal job and sizes do the same work.
         sizes: the pair's, as JSON with sorted keys.
-        file, line: where the pair is written.
+        file: where the pair is written.
         code: by side its source code, if the run stored it.
         cold: whether a GPU's L2 cache was emptied before every step.
         work: a digest of code, sizes and `cold`: results of equal key and work are replicates.
@@ -70,9 +65,8 @@ class Result:
         quarantined: rounds that were left out as disturbed.
         truth: the true speedup, if the pair was planted and declares it.
         step_s: seconds of a step of the baseline, the median over its blocks.
-        baseline_memory, variant_memory: peaks in bytes, by kind (MEMORY).
-        baseline_one_off_s, variant_one_off_s: seconds needed once: build and warm-up, with cold caches.
-        break_even_steps: steps after which a faster variant has saved what it needs once; 0: at once.
+        baseline_memory, variant_memory: peaks in bytes, as `VariantRecord.memory` has them.
+        one_off_sides: seconds that both sides need once: build and warm-up, with cold caches.
         mechanism: what was counted and on both sides, as `VariantRecord.mechanism` has it.
         equal: how equal work was checked, as `VariantRecord.equal` has it.
         trainings: of the baseline and the variant, from the table that its tip names as evidence.
@@ -83,11 +77,6 @@ class Result:
         reason, remedy: the same in words, and what to do about it.
     """
 
-    run_id: str
-    started: str
-    suite: str
-    commit: str
-    machine: str
     tip: str
     about: StoredTip
     pair: str
@@ -99,7 +88,6 @@ class Result:
     job: str
     sizes: str
     file: str
-    line: int
     code: Mapping[str, str]
     cold: bool
     work: str
@@ -116,9 +104,7 @@ class Result:
     step_s: float | None = None
     baseline_memory: Mapping[str, int] = field(default_factory=dict)
     variant_memory: Mapping[str, int] = field(default_factory=dict)
-    baseline_one_off_s: float | None = None
-    variant_one_off_s: float | None = None
-    break_even_steps: int | None = None
+    one_off_sides: Sides | None = None
     mechanism: Mapping[str, Any] = field(default_factory=dict)
     equal: Mapping[str, Any] = field(default_factory=dict)
     trainings: tuple[Trainings, Trainings] | None = None
@@ -185,9 +171,12 @@ class Result:
         return sides[1] - sides[0] if sides and self.is_measured else None
 
     @property
-    def one_off_sides(self) -> Sides | None:
-        sides = self.baseline_one_off_s, self.variant_one_off_s
-        return None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
+    def break_even_steps(self) -> int | None:
+        """Steps after which a faster variant has saved what it needs once; 0: at once."""
+        if self.verdict != "faster" or self.step_s is None or self.variant_step_s is None or not self.one_off_sides:
+            return None
+        before_s, after_s = self.one_off_sides
+        return steps_to_pay(after_s - before_s, before_s, self.step_s - self.variant_step_s)
 
     @cached_property
     def memory_kind(self) -> str:

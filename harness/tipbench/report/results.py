@@ -1,7 +1,4 @@
-"""The results of a run: one `Result` a pair, variant and device, from its records.
-
-`tipbench.report.table` makes a pandas table of any number of them.
-"""
+"""The results of a run: one `Result` a pair, variant and device, from its records."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tipbench.records.fields import LARGEST, StoredTip, convert
+from tipbench.records.fields import StoredTip, convert
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
-from tipbench.records.store import folder_name
 from tipbench.records.trainings import Trainings, read_trainings
-from tipbench.report.result import READINGS, Result, steps_to_pay
+from tipbench.report.result import READINGS, Result
 from tipbench.suite.files import BENCHMARKS, file_text
 from tipbench.suite.source import sides
 from tipbench.tip.reason import reasons_text, remedies
@@ -79,15 +75,9 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
     info, baseline = record.info, record.variants.get("baseline", VariantRecord(record.outcome))
     work = json.dumps([info.code, info.sizes, info.flush_l2], sort_keys=True)
     is_measured = judgement.verdict not in ("skipped", "failed")
-    step_s = _step_s(record) if is_measured else None
     readings = READINGS if info.device == "cuda" and is_measured else ()
-    one_off = [math.fsum(side.one_off.values()) if side.one_off else None for side in (baseline, variant)]
+    one_off = math.fsum(baseline.one_off.values()), math.fsum(variant.one_off.values())
     return Result(
-        run_id=run.id,
-        started=run.started,
-        suite=run.suite,
-        commit=run.commit,
-        machine=folder_name(run.machine),
         tip=info.tip["id"],
         about=convert(info.tip, StoredTip),
         pair=info.pair,
@@ -99,7 +89,6 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
         job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
         file=info.file,
-        line=info.line,
         code=info.code,
         cold=info.flush_l2,
         work=hashlib.sha256(work.encode()).hexdigest()[:16],
@@ -113,12 +102,10 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
         freedom=judgement.mean.freedom if judgement.mean else None,
         quarantined=judgement.quarantined,
         truth=info.truth.get(judgement.variant),
-        step_s=step_s,
+        step_s=_step_s(record) if is_measured else None,
         baseline_memory=baseline.memory,
         variant_memory=variant.memory,
-        baseline_one_off_s=one_off[0],
-        variant_one_off_s=one_off[1],
-        break_even_steps=_break_even(judgement, step_s, *one_off) if is_measured else None,
+        one_off_sides=one_off if baseline.one_off and variant.one_off else None,
         mechanism=variant.mechanism,
         equal=variant.equal,
         sessions=sessions.get(judgement.variant, ()),
@@ -155,14 +142,3 @@ def _step_s(record: Record) -> float | None:
         if variant == "baseline"
     ]
     return statistics.median(blocks) / record.steps if blocks else None
-
-
-def _break_even(
-    judgement: Judgement, step_s: float | None, before_s: float | None, after_s: float | None
-) -> int | None:
-    if judgement.verdict != "faster" or judgement.speedup is None:
-        return None
-    if step_s is None or before_s is None or after_s is None:
-        return None
-    steps = steps_to_pay(after_s - before_s, before_s, step_s - step_s / judgement.speedup)
-    return steps if steps < LARGEST else None  # a file may say anything, and a column of the table holds no more
