@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -20,8 +21,9 @@ from benchmarks.training import batch_size, grad_clipping, muon, one_cycle
 from tests.made_up import info, measured, restored, run, trainings, with_table
 from tipbench.records.fields import MalformedRecord
 from tipbench.records.trainings import read_trainings as trainings_of
+from tipbench.report import render
 from tipbench.report.results import results
-from tipbench.report.trained import describe_trainings, steps_text, training_effect
+from tipbench.report.trained import describe_trainings, steps_text
 from tipbench.suite.discover import discover
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip import counting
@@ -109,8 +111,11 @@ def test_trainings_are_counted_into_a_table_that_reports_of_the_folder_use(tmp_p
     env = {**os.environ, "PYTHONPATH": str(BENCHMARKS.parent)}
     subprocess.run([sys.executable, str(file), "--seeds", "3"], env=env, check=True)
     (pair,) = discover(file.parent, "cpu").pairs
-    (row,) = results(run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)}))
+    made = run([measured(pair, {"optimized": 0.1})], options={"folder": str(file.parent)})
+    (row,) = results(made)
     assert "600 -> 300 steps" in describe_trainings(row)
+    (shown,) = json.loads(render(made, [], "json"))["pairs"]
+    assert shown["trainings"] == {"sentence": describe_trainings(row), "table": "made_up.toml"}
     assert row.trainings is not None
     assert [side.scores for side in row.trainings] == [(None,) * 3, (2.0,) * 3]
     assert not set(row.trainings[0].seeds) & set(SET_ASIDE)
@@ -171,10 +176,7 @@ def test_what_trainings_came_to_is_shown_with_the_time_that_it_takes() -> None:
 )
 def test_failures_are_named(steps: tuple[int | None, ...], said: str) -> None:
     counted = trainings(baseline=(590, 600, 610), optimized=steps)
-    (found,) = with_table(results(run([measured(info(), {"optimized": 0.1})])), counted)
-    counted_trainings = training_effect(found)
-    assert counted_trainings is not None
-    assert steps_text(counted_trainings) == said
+    assert steps_text((counted["baseline"], counted["optimized"])) == said
 
 
 # ---- the guides' trainings ----

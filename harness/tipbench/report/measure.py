@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tipbench.report.result import MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
-from tipbench.report.trained import score_text, step_ratio_text, steps_text, training_effect
+from tipbench.report.trained import both_reach, fewer_steps, score_text, steps_text
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import reasons_text
 from tipbench.tip.wording import change, ratio, seconds, size, value
@@ -95,8 +95,8 @@ class Effect:
     def brought(self) -> str:
         """What it brings, in words by what the tip claims."""
         row, mean = self.row, self.mean
-        counted = training_effect(row) if row.about.claim == Claim.SOONER_AT_TARGET else None
-        if self.measure is not TIME and (counted is None or not counted.both_reach):
+        counted = row.trainings if row.about.claim == Claim.SOONER_AT_TARGET else None
+        if self.measure is not TIME and (counted is None or not both_reach(counted)):
             return _readings(row, mean) if self.means else "not measured yet"
         if mean is None:
             busy = [reason for reason in row.reasons if reason.code == SHORTAGE]
@@ -108,7 +108,7 @@ class Effect:
 
 def _readings(result: Result, mean: Mean | None) -> str:
     """What is not time, of both sides in the newest run. mean: of all runs, if it has an interval."""
-    sides, counted = result.memory_sides, training_effect(result)
+    sides, counted = result.memory_sides, result.trainings
     if result.about.claim == Claim.LEANER and sides:
         return f"{change(*sides)} {MEMORY_KINDS[result.memory_kind]} ({size(sides[0])} -> {size(sides[1])})"
     if result.about.claim == Claim.SOONER and result.one_off_sides is not None:
@@ -116,7 +116,8 @@ def _readings(result: Result, mean: Mean | None) -> str:
     if counted is not None and result.about.claim == Claim.BETTER:
         return score_text(counted)
     if counted is not None:
-        return step_ratio_text(counted, mean if result.about.claim == Claim.FEWER_STEPS else None)
+        pooled = mean if result.about.claim == Claim.FEWER_STEPS else None
+        return steps_text(counted, pooled or fewer_steps(*counted))
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
 
 
@@ -164,8 +165,7 @@ def _reading(before: float, after: float) -> Mean:
 
 
 def _steps(result: Result) -> Mean | None:
-    trainings = training_effect(result)
-    return None if trainings is None else trainings.fewer
+    return None if result.trainings is None else fewer_steps(*result.trainings)
 
 
 def _score(result: Result) -> Mean | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from tipbench.report.result import MEMORY_MARGIN, Result
-from tipbench.report.trained import price_in_score, training_effect
+from tipbench.report.trained import score_text
 from tipbench.tip.pair import DEFAULT_NOW, Claim
 from tipbench.tip.wording import change, job_words, plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
@@ -33,7 +33,7 @@ def price(jobs: Sequence[Result], trainings: Iterable[Result]) -> str:
     parts += dict.fromkeys(
         f"{words}{'' if result in jobs else f' in {job_words(result.pair)}'}"
         for result in trainings
-        if (counted := training_effect(result)) and (words := price_in_score(counted))
+        if result.trainings and (words := score_text(result.trainings, as_price=True))
     )
     status = jobs[0].about.status
     parts += [status] if status not in ("", "current") and not status.startswith(DEFAULT_NOW) else []
