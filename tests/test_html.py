@@ -133,13 +133,6 @@ def test_a_figure_is_part_of_the_page_in_its_colours_or_is_put_in_words() -> Non
     assert "Figure: Two of three gain" in render(ANSWERS, "Tips")
 
 
-def test_cells_that_repeat_the_row_above_are_marked_if_the_tip_is_the_same() -> None:
-    rows = re.findall(r"<tr>.*?</tr>", render(ANSWERS, "Tips"), re.DOTALL)
-    marked = [row.count("again") for row in rows if "<td" in row]
-    assert marked[:3] == [0, 2, 0]
-    assert marked[7] == 0, "another tip, with the answer of the one above"
-
-
 def test_an_empty_page_is_a_page() -> None:
     assert "<h1>Nothing</h1>" in render("", "Nothing")
     assert "<table>" in render("| a |\n| --- |\n", "Nothing")

@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import takewhile
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -172,30 +171,23 @@ def _coloured(svg: str) -> str:
 
 
 def _describe_cells(table: Token, tokens: Sequence[Token]) -> None:
-    """Give each cell its column's name, for cards, its kind, and a mark where a row repeats what is above it."""
+    """Give each cell its column's name, for cards, and its kind."""
     names: list[str] = []
-    above: list[str] = []
-    row: list[tuple[Token, str]] = []
+    column = 0
     for index, token in enumerate(tokens):
         if token.type == "table_close":
             break
         if token.type == "th_open":
             names.append(_words(tokens[index + 1]))
             token.attrSet("scope", "col")
+        elif token.type == "tr_open":
+            column = 0
         elif token.type == "td_open":
-            inline = tokens[index + 1]
-            token.attrSet("data-label", names[len(row)])
-            row.append((token, inline.content))
-            kind = _kind(inline)
-            if kind:
+            token.attrSet("data-label", names[column])
+            column += 1
+            if kind := _kind(tokens[index + 1]):
                 token.attrSet("data-kind", kind)
                 token.attrJoin("class", CLASSES[kind])
-        elif token.type == "tr_close":
-            contents = [content for _, content in row]
-            repeated = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(above, contents, strict=False)))
-            for cell, _ in row[:repeated] if repeated > 1 else ():
-                cell.attrJoin("class", "again")
-            above, row = contents, []
     table.meta["wide"] = len(names) > STACKED
 
 

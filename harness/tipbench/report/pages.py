@@ -13,7 +13,6 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
@@ -129,12 +128,11 @@ def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: 
 
 
 def _page_names(tips: Collection[str]) -> dict[str, str]:
-    """By tip, its id where it can name a file and an anchor, and no other page or anchor is called so; else a number.
-    Ids are free text in a file edited by hand."""
+    """By tip, its id where it can name a file and an anchor, and no other page or anchor is called so; else a number,
+    with an underscore, which no such id has. Ids are free text in a file edited by hand."""
     reserved = (WHOLE_RUN, *ANCHORS)
     usable = {tip for tip in tips if re.fullmatch(r"[a-z0-9-]{1,80}", tip) and tip not in reserved}
-    numbered = (name for number in count(1) if (name := f"tip-{number}") not in usable)
-    return {tip: tip if tip in usable else next(numbered) for tip in tips}
+    return {tip: tip if tip in usable else f"tip_{number}" for number, tip in enumerate(tips, 1)}
 
 
 def _run(run: Run) -> dict[str, Any]:
