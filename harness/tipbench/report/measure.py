@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tipbench.report.result import MEMORY_KINDS, MEMORY_MARGIN, ONE_OFF_NOISE_S, Key, Result
-from tipbench.report.trained import both_reach, fewer_steps, score_text, steps_text
+from tipbench.report.trained import both_reach, score_text, step_ratio, steps_text
 from tipbench.tip.pair import Claim
 from tipbench.tip.reason import reasons_text
 from tipbench.tip.wording import change, ratio, seconds, size, value
@@ -117,7 +117,7 @@ def _readings(result: Result, mean: Mean | None) -> str:
         return score_text(counted)
     if counted is not None:
         pooled = mean if result.about.claim == Claim.FEWER_STEPS else None
-        return steps_text(counted, pooled or fewer_steps(*counted))
+        return steps_text(counted, pooled or step_ratio(*counted))
     return f"{' -> '.join(map(value, result.counts or ()))} {result.counted}"
 
 
@@ -165,7 +165,7 @@ def _reading(before: float, after: float) -> Mean:
 
 
 def _steps(result: Result) -> Mean | None:
-    return None if result.trainings is None else fewer_steps(*result.trainings)
+    return None if result.trainings is None else step_ratio(*result.trainings)
 
 
 def _score(result: Result) -> Mean | None:

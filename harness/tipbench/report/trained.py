@@ -10,13 +10,12 @@ from tipbench.records.trainings import Trainings
 from tipbench.report.result import Result
 from tipbench.tip.wording import ratio, seconds, value
 from tipbench.verdict.statistics import Mean
-from tipbench.verdict.trainings import expected_steps, score_change
-from tipbench.verdict.trainings import fewer_steps as compute_fewer_steps
+from tipbench.verdict.trainings import expected_steps, fewer_steps, score_change
 
 Counted = tuple[Trainings, Trainings]
 """Of the baseline and the variant."""
 
-fewer_steps = lru_cache(maxsize=1024)(compute_fewer_steps)
+step_ratio = lru_cache(maxsize=1024)(fewer_steps)
 """Once for all that is said of two sides: the interval of a ratio takes over a millisecond."""
 
 
@@ -53,7 +52,7 @@ def describe_trainings(row: Result) -> str:
         f"({before.table})",
     ]
     if both_reach(sides):
-        words.append(f"timed steps to the target, baseline over variant: {_factor(fewer_steps(before, after))}")
+        words.append(f"timed steps to the target, baseline over variant: {_factor(step_ratio(before, after))}")
     words.append(score_text(sides))
     if row.step_s and row.variant_step_s:
         timed = (before, row.step_s), (after, row.variant_step_s)
