@@ -90,12 +90,7 @@ class ResNetTraining(
     tolerance = 1e-1  # as of the tip amp
 
 
-class GPTInference(
-    RunGPT,
-    apply=all_of(amp, compile_model),
-    without_amp=compile_model,
-    without_compile_modes=amp,
-):
+class GPTInference(RunGPT, apply=all_of(amp, compile_model), without_amp=compile_model, without_compile_modes=amp):
     """A small GPT run over text. PyTorch's own TransformerEncoder leaves its fast path where it is compiled."""
 
     devices = ("cuda",)

@@ -181,7 +181,7 @@ def test_what_older_gpus_cannot_do_is_left_out_and_no_more(
 
 
 def test_sizes_are_those_of_the_card(described: Describe) -> None:
-    """The smallest card decides: 14.6 GiB are sold as 16; one of 8 has what a workstation has, and none gets XL."""
+    """The smallest card decides: 14.6 GiB are sold as 16; one of 8 has what a workstation has."""
     batches = {
         gib: described("cuda", cards=1, memory=gib)["channels-last.ResNetTraining"].sizes["batch"]
         for gib in (79, 14.6, 8)

@@ -36,7 +36,7 @@ from tipbench.tip.needs import available_cores, compiler, gpu
 from tipbench.tip.pair import BY_REFERENCE, TOGETHER, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
-from tipbench.tip.sizes import TIERS, tier_here
+from tipbench.tip.sizes import TIERS, Sizes, tier_here
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
 from tipbench.worker.ranks import as_unset
@@ -68,7 +68,6 @@ COUNTS: dict[str, list[Any]] = {
     "control.OwnSurroundings": [5, 5],
     "fuse-pointwise.Gelu": [5, 1, 1],
     "fuse-pointwise.TransformerTraining": [221, 208, 208],  # backward too: of one operation five would be left
-    "no-grad.SmallOperations": [11, 0, 0],
     "channels-last.Convolution": [1, 0],
     "async-loading.Decoding": [0, *dict.fromkeys((1, CORES, 2 * CORES, 4 * CORES)), CORES],
     "async-loading.ShortEpochs": [CORES, 0],
@@ -102,9 +101,7 @@ COUNTS: dict[str, list[Any]] = {
     "grad-none.SmallParameters": [10, 0, 0],
     "grad-none.FewParameters": [5, 0, 0],
     "grad-none.ManyParameters": [20, 0, 0],
-    "no-copies.LargeArray": [1, 0, 0],
     "grad-accumulation.GPTTraining": [1, 4],
-    "batch-size.Gradients": [16, 4, 1],
     "batch-size.NextByte": [16, 4, 1],
     "batch-size.EqualUpdates": [4, 1],
     "grad-clipping.GPTTraining": [0, 1],
@@ -113,7 +110,6 @@ COUNTS: dict[str, list[Any]] = {
     "ddp-hook.GPTTraining": [0, 1],
     "one-cycle.NextByte": [1, 20, 20, 20],
     "one-cycle.CleanPhotos": [1, 20, 20, 20],
-    "amp.Linear": [0, 1],
     "compile-modes.ResNetInference": [83, 16, None],
     "frozen-weights.ResNetInference": [[83, 0], [16, 21], [16, 20]],
     "dynamic-int8.HeldOutLoss": [0, 9],
@@ -150,7 +146,6 @@ COUNTS: dict[str, list[Any]] = {
     "channels-last.ResNetTrainingInBfloat16": [None, 0],
     "channels-last.ResNetInference": [None, 0],
     "channels-last.MobileNetInference": [None, 0],
-    "no-debug-apis.AnomalyMode": [None, 0],
     "no-debug-apis.ResNetTraining": [None, 0],
 }
 
@@ -392,7 +387,7 @@ def described(name: str, device: str, tier: str = "S") -> PairInfo:
 def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None:
     names = (
         *("channels-last.ResNetTraining", "amp.ResNetTraining", "async-loading.TrainingFromStorage"),
-        *("no-grad.ResNetInference", "compile-modes.ResNetInference", "batch-size.Gradients"),
+        *("no-grad.ResNetInference", "compile-modes.ResNetInference", "channels-last.Convolution"),
     )
     assert [described(name, "cpu").job for name in names] == [
         *("TrainResNet", "TrainResNet", "TrainFromStorage"),
@@ -401,13 +396,24 @@ def test_pairs_share_a_job_only_where_their_files_change_nothing_of_it() -> None
 
 
 def test_the_sizes_of_a_tier_are_recorded() -> None:
-    pair = PAIRS["batch-size.Gradients"]
-    small = {"windows": 256, "layers": 2, "width": 64, "context": 32}
-    large = {"windows": 256, "layers": 12, "width": 768, "context": 64}
-    assert [described("batch-size.Gradients", "cpu", tier=tier).sizes for tier in TIERS] == [small, small, large, large]
+    pair = PAIRS["channels-last.Convolution"]
+    small = {"batch": 8, "channels": 64, "pixels": 56}
+    large = {"batch": 64, "channels": 64, "pixels": 56}
+    assert [described("channels-last.Convolution", "cpu", tier=tier).sizes for tier in TIERS] == [small, small, large]
     assert pair(torch.device("cpu")).size == small
     assert pair(torch.device("cpu"), large).size == large
     assert pair(torch.device("cpu"), large, for_test=True).size == {**large, **pair.sizes.test}
+
+
+def test_other_sizes_differ_in_what_is_named() -> None:
+    sizes = Sizes(dict(batch=1, width=2), M=dict(batch=3), L=dict(width=4), test=dict(batch=5))
+    others = sizes.but(dict(batch=6), L=dict(batch=7), test=dict(width=8))
+    on_tiers = [dict(batch=6, width=2), dict(batch=3, width=2), dict(batch=7, width=4)]
+    assert [others.on(tier) for tier in TIERS] == on_tiers
+    assert others.test == dict(batch=5, width=8)
+    assert sizes.on("L") == dict(batch=3, width=4)
+    with pytest.raises(TypeError, match="pixels"):
+        sizes.but(M=dict(pixels=9))
 
 
 @pytest.mark.parametrize(("gibibytes", "tier"), [((79,), "L"), ((14.6,), "L"), ((79, 11), "M"), ((7.5,), "M")])

@@ -164,7 +164,7 @@ def test_the_guides_pairs_are_collected_with_options(tmp_path: Path) -> None:
     done = subprocess.run([*command, *files], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     collected = [line.rpartition("benchmarks/")[2] for line in done.stdout.splitlines()]
-    assert "general/no_grad.py::no-grad::SmallOperations[baseline]" in collected
+    assert "general/channels_last.py::channels-last::Convolution[baseline]" in collected
     assert "control.py::control::Convolution[optimized]" in collected
 
 

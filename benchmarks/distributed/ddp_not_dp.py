@@ -66,7 +66,6 @@ class GPTTraining(TrainGPT):
     sizes = Sizes(
         dict(layers=6, width=768, context=256, batch=32),
         L=dict(layers=12, context=512, batch=16),
-        XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=8, batch=8),
     )
 

@@ -46,9 +46,7 @@ TIP = Tip(
     id="layer-order",
     title="Construct layers in the order of their use",
     do="self.layers = nn.ModuleList(layers)  # in the order in which forward() uses them",
-    ways={
-        "without_the_flag": "model = nn.parallel.DistributedDataParallel(model)  # if each step uses all parameters",
-    },
+    ways={"without_the_flag": "model = nn.parallel.DistributedDataParallel(model)  # if each step uses all parameters"},
     when="DDP needs find_unused_parameters=True",
     against="layers in another order, in two processes",
     guide=("A4.3",),

@@ -56,12 +56,8 @@ ACCUMULATE = 4
 class GPTTraining(ShareGPT):
     """Training a small GPT, four batches to an optimizer step; each process has its own share of the text."""
 
-    sizes = Sizes(
-        dict(layers=4, width=256, context=128, batch=1),
-        M=dict(layers=8, width=512, context=256, batch=2),
-        L=dict(layers=12, width=768, context=512, batch=4),
-        XL=dict(context=1024, batch=16),
-        test=dict(layers=1, width=16, context=8, batch=2),
+    sizes = ShareGPT.sizes.but(
+        dict(layers=4, context=128), M=dict(context=256, batch=2), L=dict(batch=4), test=dict(layers=1)
     )
 
     def training(self) -> tuple[DistributedDataParallel, torch.optim.Optimizer, Iterator[list[torch.Tensor]]]:

@@ -92,17 +92,13 @@ class ResNetTrainingInBfloat16(TrainResNet, untuned=amp, apply=channels_last_and
 class ResNetInference(RunResNet, apply=channels_last):
     """ResNet-18 run over JPEG files, on a CPU loading included. The tip does not need `no_grad`; a user has it."""
 
-    sizes = Sizes(
-        dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=256), test=dict(pixels=64)
-    )
+    sizes = RunResNet.sizes.but(test=dict(batch=4, pixels=64))
 
 
 class MobileNetInference(ResNetInference):
     """MobileNetV2 run over JPEG files. Its 3x3 convolutions, all but the first, are depthwise: a channel each."""
 
-    sizes = Sizes(
-        dict(batch=8, pixels=224), M=dict(batch=16), L=dict(batch=64), XL=dict(batch=256), test=dict(batch=4, pixels=64)
-    )
+    sizes = ResNetInference.sizes.but(dict(batch=8))
 
     def job(self) -> Job:
         return image_inference(self.device, model="mobilenet_v2", **self.size)

@@ -30,7 +30,7 @@ from torch._functorch import config
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.jobs.language_model import Block, TrainGPT, heads_for
+from benchmarks.jobs.language_model import MANY_TOKENS, Block, TrainGPT, heads_for
 from tipbench.tip.words import *
 
 CHECKPOINT = (
@@ -121,7 +121,6 @@ class CheapLayers(Pair):
         dict(blocks=4, batch=4, channels=16, pixels=56),
         M=dict(batch=32),
         L=dict(channels=64),
-        XL=dict(batch=128),
         test=dict(batch=1, channels=1, pixels=10),
     )
 
@@ -197,10 +196,4 @@ class ManyBlocksOneWindow(FewBlocks):
 class GPTTraining(TrainGPT, apply=checkpoint_blocks, memory_budget=compile_blocks, on_the_host=checkpoint_to_host):
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state."""
 
-    sizes = Sizes(
-        dict(layers=4, width=256, context=256, batch=8),
-        M=dict(layers=8, width=512),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=3, width=16, context=16, batch=2),
-    )
+    sizes = MANY_TOKENS.but(test=dict(layers=3))

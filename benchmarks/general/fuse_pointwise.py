@@ -64,11 +64,7 @@ class Gelu(Pair):
     """The formula alone, on a tensor that the caches cannot hold together with the temporaries."""
 
     needs = (compiler(),)
-    sizes = Sizes(
-        dict(elements=8 * 2**20),
-        L=dict(elements=2**26),
-        test=dict(elements=1000),
-    )
+    sizes = Sizes(dict(elements=8 * 2**20), L=dict(elements=2**26), test=dict(elements=1000))
     flush_l2 = True
 
     def calling(self, formula: Callable[[torch.Tensor], torch.Tensor]) -> Step:

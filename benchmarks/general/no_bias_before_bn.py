@@ -84,9 +84,7 @@ class ConvolutionAndNorm(Pair):
     """One 3x3 convolution and batch normalisation, forward and backward."""
 
     sizes = Sizes(
-        dict(batch=8, channels=32, pixels=56),
-        L=dict(batch=64, channels=64),
-        test=dict(batch=2, channels=4, pixels=8),
+        dict(batch=8, channels=32, pixels=56), L=dict(batch=64, channels=64), test=dict(batch=2, channels=4, pixels=8)
     )
 
     def training(self, bias: bool) -> Step:
@@ -119,9 +117,7 @@ class WideConvolutionAndNorm(ConvolutionAndNorm):
     """The same with eight times the channels: 64 times the work for each pixel, as deep in a large model."""
 
     sizes = Sizes(
-        dict(batch=8, channels=256, pixels=14),
-        L=dict(batch=64, channels=512),
-        test=dict(batch=2, channels=8, pixels=8),
+        dict(batch=8, channels=256, pixels=14), L=dict(batch=64, channels=512), test=dict(batch=2, channels=8, pixels=8)
     )
 
 

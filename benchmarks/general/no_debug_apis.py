@@ -46,9 +46,10 @@ def profilers_watching(step: Step) -> int:
     return int(torch._C._autograd._profiler_enabled())
 
 
-class _PerceptronTraining(Pair):
-    """Training a small multilayer perceptron."""
+class Profiler(Pair):
+    """`torch.profiler.profile` left on around the training of a small multilayer perceptron."""
 
+    mechanism = falls("profilers watching", profilers_watching)
     equal = Equal.BITWISE
     sizes = Sizes(dict(layers=8, batch=64, width=128), test=dict(layers=2, batch=4, width=8))
 
@@ -69,25 +70,11 @@ class _PerceptronTraining(Pair):
 
         return step
 
-    def optimized(self) -> Step:
-        return self.training()
-
-
-class AnomalyMode(_PerceptronTraining):
-    """`detect_anomaly` left on around the training of a small multilayer perceptron."""
-
-    @within(anomaly_mode)
-    def baseline(self) -> Step:
-        return self.training()
-
-
-class Profiler(_PerceptronTraining):
-    """`torch.profiler.profile` left on around the same training."""
-
-    mechanism = falls("profilers watching", profilers_watching)
-
     @within(profiler)
     def baseline(self) -> Step:
+        return self.training()
+
+    def optimized(self) -> Step:
         return self.training()
 
 

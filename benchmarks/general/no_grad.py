@@ -14,10 +14,9 @@ without gradients does it take its fused path.
 """
 
 import torch
-from torch import nn
 
 from benchmarks.jobs.image_classification import RunResNet, image_classification
-from benchmarks.jobs.language_model import text_encoder
+from benchmarks.jobs.language_model import RunEncoder, text_encoder
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -46,33 +45,6 @@ def inference_mode(job: Job) -> None:
     job.model.forward = torch.inference_mode()(job.model.forward)
 
 
-class SmallOperations(Pair):
-    """A chain of small operations on a parameter that requires a gradient."""
-
-    sizes = Sizes(dict(operations=100, elements=1000), test=dict(operations=10))
-
-    def chain(self) -> Step:
-        factor = nn.Parameter(torch.rand(self.size["elements"], device=self.device) / 100 + 1)
-
-        def step() -> torch.Tensor:
-            y = torch.ones_like(factor)
-            for _ in range(self.size["operations"]):
-                y = y * factor
-            return y
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.chain()
-
-    def optimized(self) -> Step:
-        return torch.no_grad()(self.chain())
-
-    @variant
-    def inference_mode(self) -> Step:
-        return torch.inference_mode()(self.chain())
-
-
 class _Inference(MacroPair, apply=no_grad, inference_mode=inference_mode):
     """The tip on a whole inference job. The output is kept until the next step, as by a user who reads it."""
 
@@ -92,13 +64,7 @@ class ResNetInference(_Inference, RunResNet):
 class TransformerEncoderInference(_Inference):
     """PyTorch's TransformerEncoder run over text: without gradients it takes its fused path."""
 
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=4),
-        M=dict(layers=8, width=512, batch=16),
-        L=dict(layers=12, width=768, context=512),
-        XL=dict(batch=64),
-        test=dict(layers=1, width=16, context=8, batch=2),
-    )
+    sizes = RunEncoder.sizes.but(M=dict(batch=16), L=dict(batch=16), test=dict(context=8, batch=2))
 
     def job(self) -> Job:
         return text_encoder(self.device, **self.size)

@@ -21,7 +21,7 @@ from torch import nn
 
 from benchmarks.gpu.tensor_cores import tensor_cores
 from benchmarks.jobs.image_classification import TrainResNet
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import TWICE_THE_BATCH, TrainGPT
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
@@ -107,41 +107,6 @@ def amp_in_float16(job: Job) -> None:
     job.run = run  # type: ignore[method-assign]
 
 
-class _Lossy(Pair):
-    """Both sides are compared with fp64."""
-
-    equal = Equal.LOSSY
-    tolerance = 1e-2
-
-
-class Linear(_Lossy):
-    """One linear layer, forward and backward."""
-
-    sizes = Sizes(dict(batch=512, width=1024), L=dict(batch=8192, width=4096), test=dict(batch=8, width=16))
-
-    def training(self, dtype: torch.dtype = torch.float32) -> Step:
-        width = self.size["width"]
-        layer = nn.Linear(width, width, device=self.device).to(dtype)
-        inputs = torch.randn(self.size["batch"], width, device=self.device).to(dtype)
-
-        def step() -> tuple[torch.Tensor, ...]:
-            loss = layer(inputs).to(dtype).square().mean()
-            return loss.detach(), *torch.autograd.grad(loss, list(layer.parameters()))
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.training()
-
-    @requires(bfloat16())
-    def optimized(self) -> Step:
-        step: Step = autocast(self.device)(self.training())
-        return step
-
-    def reference(self) -> Step:
-        return self.training(torch.float64)
-
-
 class Accuracy(Pair):
     """What the rounding costs in accuracy: whole trainings of a small GPT on Python source text, at a constant rate.
 
@@ -168,7 +133,10 @@ def tf32_if_any(job: Job) -> None:
         tensor_cores(job)
 
 
-class _Training(_Lossy, MacroPair, untuned=tf32_if_any, apply=amp, float16=amp_in_float16):
+class _Training(MacroPair, untuned=tf32_if_any, apply=amp, float16=amp_in_float16):
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+
     @requires(bfloat16())
     def optimized(self) -> Step:
         return super().optimized()
@@ -189,13 +157,7 @@ class GPTTraining(_Training, TrainGPT):
 class TwiceTheBatch(_Training, TrainGPT):
     """The same with a batch twice as large: in 16 bits it takes about what half of it takes in float32."""
 
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=4),
-        M=dict(layers=8, width=512, batch=8),
-        L=dict(layers=12, width=768, context=512, batch=16),
-        XL=dict(context=1024, batch=64),
-        test=dict(layers=1, width=16, context=16),
-    )
+    sizes = TWICE_THE_BATCH
 
 
 def around_a_step() -> torch.autocast:

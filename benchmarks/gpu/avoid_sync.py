@@ -41,38 +41,10 @@ class _Waiting(Pair):
     needs = (gpu(1),)
 
 
-class RunningSum(_Waiting):
-    """A sum over the results of many small operations."""
-
-    sizes = Sizes(dict(operations=50, elements=10_000), test=dict(operations=3, elements=10))
-
-    def baseline(self) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device)
-
-        def step() -> torch.Tensor:
-            total = 0.0
-            for number in range(self.size["operations"]):
-                total += (x * number).square().mean().item()
-            return torch.tensor(total, device=self.device)
-
-        return step
-
-    def optimized(self) -> Step:
-        x = torch.randn(self.size["elements"], device=self.device)
-
-        def step() -> torch.Tensor:
-            total = torch.zeros((), device=self.device)
-            for number in range(self.size["operations"]):
-                total += (x * number).square().mean()
-            return torch.tensor(total.item(), device=self.device)
-
-        return step
-
-
 class Mask(_Waiting):
     """The sum of the positive numbers, many times: chosen by an index, or by a factor of 0."""
 
-    sizes = RunningSum.sizes
+    sizes = Sizes(dict(operations=50, elements=10_000), test=dict(operations=3, elements=10))
 
     def sums(self, positive: Callable[[torch.Tensor], torch.Tensor]) -> Step:
         x = torch.randn(self.size["elements"], device=self.device)
@@ -135,7 +107,6 @@ class GPTTraining(_Waiting, TrainGPT):
     sizes = Sizes(
         dict(layers=6, width=256, context=256, batch=4, steps=8),
         L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=8, batch=2, steps=2),
     )
     # A step is eight of the training. After 40 of these on an H200 rounding had come to 0.0055 of the largest gradient.

@@ -102,6 +102,5 @@ class GPTTraining(TrainGPT, untuned=create_on_host, apply=create_on_device):
     sizes = Sizes(
         dict(layers=6, width=256, context=512, batch=4),
         L=dict(layers=12, width=768, batch=8),
-        XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=8, batch=2),
     )

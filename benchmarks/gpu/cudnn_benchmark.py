@@ -6,7 +6,7 @@ it runs them all at the first call with a shape it has not seen, times them, and
 Why people write the baseline: it is off by default, since results may differ in rounding from run to run.
 
 What to expect: some per cent, or nothing where the rules had picked well. Each new shape costs a search, so where
-shapes keep changing it is a loss: that is the pair `ChangingShapes`. The search is the one-off cost of the others.
+shapes keep changing it is a loss: that is the pair `ChangingShapes`. The search is what `ResNetTraining` costs once.
 
 The setting is the process's, and so is what cuDNN has chosen: PyTorch keeps it by shapes, types and precision, not by
 the setting. In one process the search would find every shape decided already, so it has a process of its own here.
@@ -52,49 +52,12 @@ def cudnn_benchmark(job: Job) -> None:
     job.run = searching()(job.run)  # type: ignore[method-assign]
 
 
-class _Alone(Pair):
-    """The same step, with the search and without."""
+class ChangingShapes(Pair):
+    """A 3x3 convolution on images whose width is another one in every step."""
 
     devices = ("cuda",)
     needs = (gpu(1),)
     tolerance = 1e-3  # two algorithms add up in another order
-
-    def build(self) -> Step:
-        raise NotImplementedError
-
-    def baseline(self) -> Step:
-        return self.build()
-
-    @process_settings(own_process=True)
-    @within(searching)
-    def optimized(self) -> Step:
-        return self.build()
-
-
-class SameShape(_Alone):
-    """A strided, a wide and a pointwise convolution, forward and backward, always on the same shape."""
-
-    sizes = Sizes(dict(batch=32, channels=128, pixels=56), test=dict(batch=1, channels=4, pixels=8))
-
-    def build(self) -> Step:
-        channels, pixels = self.size["channels"], self.size["pixels"]
-        layers = nn.Sequential(
-            nn.Conv2d(channels, channels, kernel_size=3, stride=2, padding=1),
-            nn.Conv2d(channels, channels, kernel_size=7, padding=3),
-            nn.Conv2d(channels, 2 * channels, kernel_size=1),
-        ).to(self.device)
-        images = torch.randn(self.size["batch"], channels, pixels, pixels, device=self.device)
-
-        def step() -> tuple[torch.Tensor, ...]:
-            output = layers(images)
-            return output.detach(), *torch.autograd.grad(output.square().mean(), list(layers.parameters()))
-
-        return step
-
-
-class ChangingShapes(_Alone):
-    """A 3x3 convolution on images whose width is another one in every step."""
-
     sizes = Sizes(dict(batch=8, channels=64, pixels=64), test=dict(batch=1, channels=4, pixels=8))
 
     def build(self) -> Step:
@@ -113,6 +76,14 @@ class ChangingShapes(_Alone):
 
         return step
 
+    def baseline(self) -> Step:
+        return self.build()
+
+    @process_settings(own_process=True)
+    @within(searching)
+    def optimized(self) -> Step:
+        return self.build()
+
 
 class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
     """ResNet-50 trained on photos that are on the card."""
@@ -128,11 +99,4 @@ class ResNetTraining(TrainResNet, apply=cudnn_benchmark):
         return super().optimized()
 
 
-ON_ANY_JOB = (
-    Way(
-        applies=needs_convolutions,
-        own_process="searching",
-        switch=searching,
-        devices=("cuda",),
-    ),
-)
+ON_ANY_JOB = (Way(applies=needs_convolutions, own_process="searching", switch=searching, devices=("cuda",)),)

@@ -103,7 +103,6 @@ class GPTTraining(TrainGPT):
     sizes = Sizes(
         dict(layers=6, width=512, context=256, batch=8, vocabulary=50257),
         L=dict(layers=12, width=768, context=512),
-        XL=dict(context=1024, batch=16),
         test=dict(layers=1, width=64, context=16, batch=2, vocabulary=257),
     )
 

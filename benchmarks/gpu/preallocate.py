@@ -78,7 +78,6 @@ class LSTMEpoch(Pair):
     sizes = Sizes(
         dict(layers=2, width=256, lines=4096, batch=64),
         L=dict(width=512, lines=16384, batch=256),
-        XL=dict(width=1024, lines=32768, batch=512),
         test=dict(layers=1, width=64, lines=256, batch=64),
     )
 

@@ -132,7 +132,6 @@ class GPTTraining(_TensorCores, TrainGPT, apply=tensor_cores):
     sizes = Sizes(
         dict(layers=6, width=768, context=256, batch=16),
         L=dict(layers=12, context=512),
-        XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=128, context=64, batch=4),
     )
 

@@ -59,11 +59,7 @@ class TrainResNet(MacroPair):
     equal = Equal.REFERENCE
     tolerance = 1e-2
     sizes = Sizes(
-        dict(batch=4, pixels=160),
-        M=dict(batch=16, pixels=224),
-        L=dict(batch=64),
-        XL=dict(batch=256),
-        test=dict(batch=8, pixels=64),
+        dict(batch=4, pixels=160), M=dict(batch=16, pixels=224), L=dict(batch=64), test=dict(batch=8, pixels=64)
     )
 
     def job(self) -> Job:
@@ -75,13 +71,7 @@ class RunResNet(MacroPair):
 
     task = "inference"
     needs: ClassVar[Any] = (torchvision(),)
-    sizes = Sizes(
-        dict(batch=4, pixels=224),
-        M=dict(batch=16),
-        L=dict(batch=64),
-        XL=dict(batch=256),
-        test=dict(batch=1, pixels=32),
-    )
+    sizes = Sizes(dict(batch=4, pixels=224), M=dict(batch=16), L=dict(batch=64), test=dict(batch=1, pixels=32))
 
     def job(self) -> Job:
         return image_inference(self.device, model="resnet18", **self.size)
@@ -96,7 +86,7 @@ class RunSmallNetwork(MacroPair):
     task = "inference"
     loads = True
     needs: ClassVar[Any] = (torchvision(),)
-    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=32))
+    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), test=dict(batch=2, pixels=32))
 
     def job(self) -> Job:
         return image_inference(self.device, model="small", batch=self.size["batch"], pixels=self.size["pixels"])
@@ -110,7 +100,7 @@ class TrainSmallNetwork(MacroPair):
     needs: ClassVar[Any] = (torchvision(),)
     # The gradients of convolutions are added up on a GPU in no fixed order.
     tolerance = 1e-3
-    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), XL=dict(batch=128), test=dict(batch=2, pixels=16))
+    sizes = Sizes(dict(batch=16, pixels=224), M=dict(batch=64), test=dict(batch=2, pixels=16))
 
     def job(self) -> Job:
         batch, pixels = self.size["batch"], self.size["pixels"]
@@ -124,7 +114,6 @@ class TrainFromFiles(TrainSmallNetwork):
         dict(batches=8, batch=8, pixels=112),
         M=dict(batches=16, batch=16),
         L=dict(batches=8, batch=32, pixels=224),
-        XL=dict(batch=64),
         test=dict(batches=8 * available_cores(), batch=2, pixels=16),  # work for all of four workers a core
     )
     tolerance = 1e-2
@@ -149,13 +138,7 @@ class TrainFromFiles(TrainSmallNetwork):
 class TrainFromStorage(TrainFromFiles):
     """The same from network storage that keeps its readers waiting: see RemotePhotos."""
 
-    sizes = Sizes(
-        dict(batches=8, batch=4, pixels=112),
-        M=dict(batches=16),
-        L=dict(batches=8, batch=8, pixels=224),
-        XL=dict(batch=16),
-        test=dict(batches=8 * available_cores(), batch=1, pixels=16),
-    )
+    sizes = TrainFromFiles.sizes.but(dict(batch=4), M=dict(batch=4), L=dict(batch=8), test=dict(batch=1))
 
     def photos(self) -> JpegPhotos:
         return RemotePhotos(8 * jpeg_files(), self.size["pixels"], augment=True)

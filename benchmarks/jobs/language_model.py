@@ -137,12 +137,7 @@ class GPT(nn.Module):
 
 
 def language_model(
-    device: torch.device,
-    layers: int,
-    width: int,
-    context: int,
-    batch: int,
-    activation: Callable[[], nn.Module],
+    device: torch.device, layers: int, width: int, context: int, batch: int, activation: Callable[[], nn.Module]
 ) -> Job:
     """Train a GPT with AdamW. activation: makes the module between the two layers of a perceptron."""
     model = GPT(layers, width, heads_for(width), context, activation).to(device)
@@ -161,7 +156,6 @@ class TrainGPT(MacroPair):
         dict(layers=6, width=256, context=256, batch=2),
         M=dict(layers=8, width=512, batch=4),
         L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=16),
     )
 
@@ -169,18 +163,17 @@ class TrainGPT(MacroPair):
         return language_model(self.device, activation=nn.GELU, **self.size)
 
 
+TWICE_THE_BATCH = TrainGPT.sizes.but(dict(batch=4), M=dict(batch=8), L=dict(batch=16))
+MANY_TOKENS = TrainGPT.sizes.but(dict(layers=4, batch=8), M=dict(batch=8), test=dict(layers=2, batch=2))
+"""So many at once that activations outweigh parameters and optimizer state."""
+
+
 class ShareGPT(TrainGPT):
     """The same GPT trained in two processes, each with its own share of the text."""
 
     ranks = 2
     needs = (cores(2),)
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=1),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=2, width=16, context=8, batch=2),
-    )
+    sizes = TrainGPT.sizes.but(dict(batch=1), test=dict(layers=2, context=8, batch=2))
 
     def job(self) -> Job:
         job = super().job()
@@ -226,7 +219,6 @@ class GenerateWithGPT(MacroPair):
         dict(layers=6, width=256, prompt=64, tokens=32, batch=1),
         M=dict(layers=8, width=512, prompt=128),
         L=dict(layers=12, width=768, prompt=256, tokens=128, batch=4),
-        XL=dict(batch=16),
         test=dict(layers=2, width=16, prompt=4, tokens=3, batch=2),
     )
 
@@ -273,13 +265,7 @@ class RunEncoder(MacroPair):
     """PyTorch's own TransformerEncoder run over `batch` windows of `context` bytes, without gradients."""
 
     task = "inference"
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=4),
-        M=dict(layers=8, width=512, batch=8),
-        L=dict(layers=12, width=768, context=512, batch=32),
-        XL=dict(batch=128),
-        test=dict(layers=1, width=16, context=16),
-    )
+    sizes = TWICE_THE_BATCH.but(L=dict(batch=32))
 
     def job(self) -> Job:
         job = text_encoder(self.device, **self.size)

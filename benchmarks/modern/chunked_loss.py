@@ -114,7 +114,6 @@ class GPTTraining(
         dict(layers=2, width=128, context=128, batch=8, vocabulary=8192),
         M=dict(layers=4, width=256, batch=16, vocabulary=16_384),
         L=dict(width=512, context=512, vocabulary=32_768),
-        XL=dict(context=1024, batch=32),
         test=dict(layers=1, width=16, context=16, batch=2, vocabulary=256),
     )
 

@@ -58,7 +58,6 @@ class GPTTraining(TrainGPT, apply=compile_optimizer):
         dict(layers=2, width=512, context=256, batch=2),
         M=dict(batch=8),
         L=dict(width=768, context=512, batch=16),
-        XL=dict(context=1024, batch=64),
         test=dict(layers=1, width=16, context=8),
     )
 

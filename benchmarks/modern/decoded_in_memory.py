@@ -54,10 +54,7 @@ class SmallNetworkTraining(TrainSmallNetwork, apply=decoded_in_memory):
     """A small network trained on few photos in many epochs, loading included."""
 
     sizes = Sizes(
-        dict(images=64, batch=16, pixels=224),
-        M=dict(images=256, batch=64),
-        XL=dict(images=512, batch=128),
-        test=dict(images=4, batch=2, pixels=16),
+        dict(images=64, batch=16, pixels=224), M=dict(images=256, batch=64), test=dict(images=4, batch=2, pixels=16)
     )
 
     def job(self) -> Job:

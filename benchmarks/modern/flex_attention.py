@@ -78,6 +78,5 @@ class GPTInference(RunGPT, untuned=masked, apply=skipped):
         dict(layers=6, width=256, context=2048, batch=1),
         M=dict(layers=8, width=512),
         L=dict(layers=12, width=768, context=8192),
-        XL=dict(batch=4),
         test=dict(layers=1, width=32, context=512),
     )

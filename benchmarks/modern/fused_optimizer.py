@@ -98,14 +98,7 @@ def has_many_groups(job: Job) -> str:
 
 ON_ANY_JOB = (
     Way(fused_optimizer, has_fused, phase="optimizer"),
-    Way(
-        foreach,
-        has_fused,
-        name="foreach",
-        do=TIP.ways["foreach"],
-        devices=("cpu",),
-        phase="optimizer",
-    ),
+    Way(foreach, has_fused, name="foreach", do=TIP.ways["foreach"], devices=("cpu",), phase="optimizer"),
     Way(
         in_few_groups,
         has_many_groups,

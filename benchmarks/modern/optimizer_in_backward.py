@@ -86,7 +86,6 @@ class GPTTraining(TrainGPT, apply=optimizer_in_backward):
         dict(layers=4, width=512, context=64, batch=1),
         M=dict(layers=8, width=768),
         L=dict(layers=12, width=1024, batch=4),
-        XL=dict(layers=16),
         test=dict(layers=1, width=16, context=16),
     )
 

@@ -94,7 +94,7 @@ class _Inference(MacroPair, apply=reduced_decoding):
 class SmallNetworkInference(_Inference, RunSmallNetwork):
     """A small network run over large JPEG photos, decoding and resizing included."""
 
-    sizes = Sizes(dict(batch=8, pixels=224), M=dict(batch=32), XL=dict(batch=64), test=dict(batch=2, pixels=32))
+    sizes = Sizes(dict(batch=8, pixels=224), M=dict(batch=32), test=dict(batch=2, pixels=32))
 
 
 class ResNetInference(_Inference, RunResNet):

@@ -61,13 +61,7 @@ class GPTTraining(TrainGPT, untuned=lambda job: job.model.compile(), apply=regio
     """Training a small GPT."""
 
     needs = (compiler(),)
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=2),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=2, width=16, context=8),
-    )
+    sizes = TrainGPT.sizes.but(test=dict(layers=2, context=8))
 
 
 ON_ANY_JOB = (

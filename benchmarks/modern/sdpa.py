@@ -69,22 +69,8 @@ def by_hand(job: Job) -> None:
 class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):
     """Training a small GPT whose attention is written by hand."""
 
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=2),
-        M=dict(layers=8, width=512, batch=4),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=16),
-        test=dict(layers=1, width=16, context=16),
-    )
-
 
 class GPTInference(RunGPT, untuned=by_hand, apply=sdpa):
     """The same GPT run forward only, over longer texts: no backward pass hides what attention costs."""
 
-    sizes = Sizes(
-        dict(layers=6, width=256, context=512, batch=2),
-        M=dict(layers=8, width=512, batch=8),
-        L=dict(layers=12, width=768, context=1024, batch=16),
-        XL=dict(context=2048, batch=32),
-        test=dict(layers=1, width=16, context=16),
-    )
+    sizes = RunGPT.sizes.but(dict(context=512), M=dict(batch=8), L=dict(context=1024, batch=16))

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import MANY_TOKENS, TrainGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -83,10 +83,4 @@ class GPTTraining(
     """Training a GPT on so many tokens at once that activations outweigh parameters and optimizer state: otherwise the
     peak of memory is the optimizer's, and no side has less than the others."""
 
-    sizes = Sizes(
-        dict(layers=4, width=256, context=256, batch=8),
-        M=dict(layers=8, width=512),
-        L=dict(layers=12, width=768, context=512, batch=8),
-        XL=dict(context=1024, batch=32),
-        test=dict(layers=2, width=16, context=16, batch=2),
-    )
+    sizes = MANY_TOKENS

@@ -8,19 +8,15 @@ Why people write the baseline: 16 and 32 are what tutorials use, and small batch
 
 What to expect: more samples a second are not fewer seconds to the target. The gradient of a large batch is less
 noisy, but it is still one step: past some size twice the batch is far from halving the steps that are needed
-(McCandlish et al. 2018, arXiv:1812.06162). And every size needs a learning rate of its own. `Gradients` is the price of
-a sample alone. `NextByte` times the same samples in batches of each size; the time to the target is that times the
-steps in batch_size.toml. After as many samples the small batch is ahead, because it has taken more steps; after as many
-steps the large one is (`EqualUpdates`): neither is better as such.
+(McCandlish et al. 2018, arXiv:1812.06162). And every size needs a learning rate of its own. `NextByte` times the same
+samples in batches of each size; the time to the target is that times the steps in batch_size.toml. After as many
+samples the small batch is ahead, because it has taken more steps; after as many steps the large one is
+(`EqualUpdates`): neither is better as such.
 
 How the rates below were chosen: `python -m benchmarks.training.batch_size --tune` tries several for each size, with
 seeds that are never counted. The rate has the best score after SAMPLES samples.
 """
 
-import torch
-from torch import nn
-
-from benchmarks.jobs.language_model import GPT, VOCABULARY, heads_for
 from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
@@ -44,44 +40,6 @@ TIP = Tip(
 )
 
 SMALL, LARGER = 16, (64, 256)
-
-
-class Gradients(Pair):
-    """The mean gradient of a small GPT over `windows` windows of text, computed in batches and added up."""
-
-    equal = Equal.REFERENCE
-    tolerance = 1e-4
-    sizes = Sizes(
-        dict(windows=256, layers=2, width=64, context=32),
-        # Short windows: of 256 long ones the activations take more than a card has.
-        L=dict(layers=12, width=768, context=64),
-        test=dict(layers=1, width=16, context=8),
-    )
-
-    def gradients(self, batch: int, dtype: torch.dtype = torch.float32) -> Step:
-        windows, layers, width, context = (self.size[name] for name in ("windows", "layers", "width", "context"))
-        model = GPT(layers, width, heads_for(width), context, nn.GELU).to(self.device, dtype)
-        tokens, targets = torch.randint(VOCABULARY, (2, windows, context), device=self.device)
-
-        def step() -> nn.Module:
-            model.zero_grad()
-            for some_tokens, some_targets in zip(tokens.split(batch), targets.split(batch), strict=True):
-                # Summed and divided by all, so that it is the mean over all windows whatever the batch.
-                loss = nn.functional.cross_entropy(model(some_tokens), some_targets, reduction="sum") / targets.numel()
-                loss.backward()
-            return model
-
-        return step
-
-    def baseline(self) -> Step:
-        return self.gradients(SMALL)
-
-    @sweep(batch=LARGER)
-    def optimized(self, batch: int = LARGER[0]) -> Step:
-        return self.gradients(batch)
-
-    def reference(self) -> Step:
-        return self.gradients(LARGER[-1], torch.float64)
 
 
 SAMPLES = 40_000

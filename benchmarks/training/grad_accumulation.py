@@ -15,7 +15,7 @@ normalisation the results differ: it sees the pieces, not the batch.
 import torch
 from torch import nn
 
-from benchmarks.jobs.language_model import TrainGPT
+from benchmarks.jobs.language_model import TWICE_THE_BATCH, TrainGPT
 from tipbench.tip.words import *
 
 TIP = Tip(
@@ -65,10 +65,4 @@ def grad_accumulation(job: Job, pieces: int = PIECES) -> None:
 class GPTTraining(TrainGPT, apply=grad_accumulation):
     """Training a small GPT on batches of windows: at once, or in four pieces."""
 
-    sizes = Sizes(
-        dict(layers=6, width=256, context=256, batch=4),
-        M=dict(layers=8, width=512, batch=8),
-        L=dict(layers=12, width=768, context=512, batch=16),
-        XL=dict(context=1024, batch=64),
-        test=dict(layers=1, width=16, context=8, batch=4),
-    )
+    sizes = TWICE_THE_BATCH.but(test=dict(context=8, batch=4))

@@ -24,12 +24,10 @@ TIP = Tip(
     id="no-copies",
     title="Turn NumPy arrays into tensors without a copy",
     do="torch.as_tensor(array)  # shares its memory: neither may be changed in place",
-    ways={"from_numpy": "torch.from_numpy(array)  # shares its memory: neither may be changed in place"},
     when="batches are made of NumPy arrays",
     against="torch.tensor(array)",
     guide=("B10",),
     claim=Claim.FASTER,
-    called="as_tensor",
     mechanism=falls("copies of tensors", lambda step: calls(step, "aten::copy_")),
     note="torch.cpu() and torch.cuda(), which B10 names, are modules; the tensor's methods are meant",
     why_not="The copy of a batch is a small part of what a model does with it.",
@@ -63,43 +61,7 @@ class ArrayPhotos(Dataset[tuple[torch.Tensor, int]]):
 def no_copies(job: Job) -> None:
     """The tip, on any job whose dataset makes tensors of arrays by its `to_tensor`."""
     assert isinstance(job.data, ArrayPhotos)
-    job.data.to_tensor = torch.from_numpy
-
-
-ARRAYS = Sizes(
-    dict(images=128, batch=32, pixels=224),
-    M=dict(images=256, batch=64),
-    L=dict(images=512, batch=128),
-    XL=dict(images=1024, batch=256),
-    test=dict(images=4, batch=2, pixels=16),
-)
-"""Of the training; at XL the array has 600 MB, in both jobs."""
-
-
-class LargeArray(Pair):
-    """An array of 64 MB made a tensor, and summed: so that its numbers are read once at least."""
-
-    # The array is in main memory on every machine; what is moved to a GPU is another tip's matter.
-    devices = ("cpu",)
-    equal = Equal.BITWISE
-    sizes = Sizes(dict(elements=16 * 2**20), test=dict(elements=1000))
-
-    def array(self) -> np.ndarray:
-        found: np.ndarray = torch.randn(self.size["elements"]).numpy()
-        return found
-
-    def baseline(self) -> Step:
-        array = self.array()
-        return lambda: torch.tensor(array).sum()
-
-    def optimized(self) -> Step:
-        array = self.array()
-        return lambda: torch.as_tensor(array).sum()
-
-    @variant
-    def from_numpy(self) -> Step:
-        array = self.array()
-        return lambda: torch.from_numpy(array).sum()
+    job.data.to_tensor = torch.as_tensor
 
 
 class _OfArrays(MacroPair, apply=no_copies):
@@ -112,17 +74,16 @@ class _OfArrays(MacroPair, apply=no_copies):
 class SmallNetworkTraining(_OfArrays, TrainSmallNetwork):
     """Training a small network on photos kept as one NumPy array, one copy or none for each photo."""
 
-    sizes = ARRAYS
+    sizes = Sizes(
+        dict(images=128, batch=32, pixels=224),
+        M=dict(images=256, batch=64),
+        L=dict(images=512, batch=128),
+        test=dict(images=4, batch=2, pixels=16),
+    )
 
 
 class SmallNetworkInference(_OfArrays, RunSmallNetwork):
     """Running a small network over photos kept as one NumPy array, one copy or none for each photo."""
 
     # Twice the photos of the training: without a backward pass they take a third of its time.
-    sizes = Sizes(
-        dict(images=256, batch=64, pixels=224),
-        M=dict(images=512, batch=128),
-        L=dict(batch=256),
-        XL=dict(images=1024),
-        test=dict(images=4, batch=2, pixels=16),
-    )
+    sizes = SmallNetworkTraining.sizes.but(dict(images=256, batch=64), M=dict(images=512, batch=128), L=dict(batch=256))

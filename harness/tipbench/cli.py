@@ -97,10 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--budget", type=_seconds, default="45m", metavar="TIME", help=text)
     command.add_argument(
         "--size",
-        choices=["S", "M", "L", "XL"],
+        choices=["S", "M", "L"],
         default="",
-        help="of the jobs: for two cores, a workstation, a card of 16 GB and more, and to fill one of 80 GB. Default: "
-        "what this machine is, but for the last",
+        help="of the jobs: for two cores, a workstation, and a card of 16 GB and more. Default: what this machine is",
     )
     command.add_argument("--new", action="store_true", help="begin another file; else this machine's is gone on with")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")

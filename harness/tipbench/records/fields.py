@@ -70,7 +70,7 @@ class RunOptions:
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    size: Literal["", "S", "M", "L", "XL"] = ""
+    size: Literal["", "S", "M", "L"] = ""
     seed: Seed = 0
     bare: bool = False
     folder: str = ""

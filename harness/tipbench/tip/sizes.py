@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from math import inf
 from types import MappingProxyType
 
-TIERS = S, M, L, XL = "S", "M", "L", "XL"
-"""For two cores, for a workstation, for a card of 16 GB and more, and to fill one of 80 GB, on request alone: a step of
-a GPT in float32 takes 0.4 s on an H200 then, and its check and launches minutes of a loan."""
+TIERS = S, M, L = "S", "M", "L"
+"""For two cores, for a workstation, and for a card of 16 GB and more."""
 
 WORKSTATION_CORES = 8
 WORKSTATION_BYTES = 30 << 30
@@ -17,28 +16,31 @@ L_BYTES = 14 << 30
 """A card sold with 16 GB, of which its driver leaves 14.6 GiB or more."""
 
 
+_Numbers = Mapping[str, int]
+_NONE: _Numbers = MappingProxyType({})
+
+
 class Sizes:
     """Named sizes: `Sizes(dict(batch=4, pixels=160), M=dict(batch=16), L=dict(batch=64), test=dict(pixels=8))`.
 
-    `sizes` are for tier S; `M`, `L` and `XL` override what changes on that tier and above, `test` what changes in exact
+    `sizes` are for tier S; `M` and `L` override what changes on that tier and above, `test` what changes in exact
     tests. Raises TypeError where an override names a size that `sizes` lacks.
     """
 
-    def __init__(
-        self,
-        sizes: Mapping[str, int],
-        *,
-        M: Mapping[str, int] = MappingProxyType({}),
-        L: Mapping[str, int] = MappingProxyType({}),
-        XL: Mapping[str, int] = MappingProxyType({}),
-        test: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        self.by_tier = dict(zip(TIERS, (dict(sizes), dict(M), dict(L), dict(XL)), strict=True))
+    def __init__(self, sizes: _Numbers, *, M: _Numbers = _NONE, L: _Numbers = _NONE, test: _Numbers = _NONE) -> None:
+        self.by_tier = {"S": dict(sizes), "M": dict(M), "L": dict(L)}
         self.test = dict(test)
-        if unknown := sorted({*M, *L, *XL, *test} - set(sizes)):
+        if unknown := sorted({*M, *L, *test} - set(sizes)):
             raise TypeError(
                 f"{unknown[0]} is set for a tier or for tests, but is not among the sizes: {', '.join(sizes)}"
             )
+
+    def but(
+        self, sizes: _Numbers = _NONE, *, M: _Numbers = _NONE, L: _Numbers = _NONE, test: _Numbers = _NONE
+    ) -> Sizes:
+        """Others that differ in what is named: `TrainGPT.sizes.but(dict(batch=4), test=dict(context=8))`."""
+        small, middle, large = self.by_tier.values()
+        return Sizes({**small, **sizes}, M={**middle, **M}, L={**large, **L}, test={**self.test, **test})
 
     def on(self, tier: str) -> dict[str, int]:
         """The sizes on a tier, one of TIERS."""
