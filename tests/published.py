@@ -18,7 +18,6 @@ from tipbench.publish.wiki import ROOT_PAGE, Page, WikiError
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.report import markdown
-from tipbench.suite.describe import NO_TEXT
 from tipbench.suite.files import BENCHMARKS, load_module
 from tipbench.tip.reason import Reason
 
@@ -33,7 +32,7 @@ def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: An
     """A PairInfo of one of the suite's own pairs."""
     (file,) = (file for file in BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py") if f"class {pair}(" in file.read_text())
     about = load_module(file, BENCHMARKS).TIP
-    texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name not in NO_TEXT}
+    texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name != "mechanism"}
     return info(pair, variants, tip=parse_line(dump_line(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
-from typing import Any
 
 import pytest
-import torch
 
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.job import MacroPair, as_it_is
-from tipbench.tip.needs import cores
 from tipbench.tip.pair import Pair, Tip, variants
-from tipbench.tip.reason import Reason
 
 MODULES = [load_module(file, BENCHMARKS) for file in pair_files(BENCHMARKS)]
 TIPS: list[Tip] = [module.TIP for module in MODULES if module.TIP.id not in ("control", "together")]
@@ -74,47 +69,6 @@ def test_what_excludes_each_other_is_what_cannot_be_done_together() -> None:
     }
     several = {module.TIP.id for module in MODULES if len(getattr(module, "ON_ANY_JOB", ())) > 1}
     assert several <= {tip.id for tip in TIPS if tip.one_of}, "of the ways of one tip a job follows one"
-
-
-GPU = {"device": "cuda", "cores": 16, "threads": 16, "sockets": 1}
-LITTLE = {"device": "cpu", "cores": 2, "threads": 2, "sockets": 1}
-TWO_A_CORE = {"device": "cpu", "cores": 8, "threads": 4, "sockets": 1}
-SERVER = {"device": "cpu", "cores": 48, "threads": 48, "sockets": 2}
-
-
-@pytest.mark.parametrize(
-    ("tip", "holds_on"),
-    [
-        ("channels-last", [LITTLE, TWO_A_CORE]),  # the published figure is of 40 cores
-        ("libiomp", [LITTLE]),  # two threads
-        ("cpu-ddp", [LITTLE, TWO_A_CORE, GPU]),  # one socket
-        *[(tip, [LITTLE, TWO_A_CORE, SERVER]) for tip in ("layer-order", "async-loading", "fuse-pointwise")],
-        *[(tip, [LITTLE, TWO_A_CORE, SERVER]) for tip in ("no-bias-before-bn", "compile-modes")],
-        ("sdpa", [LITTLE, TWO_A_CORE, SERVER, GPU]),
-    ],
-)
-def test_why_there_may_be_no_gain_is_said_where_it_is_true(
-    tip: str, holds_on: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (module,) = [module for module in MODULES if module.TIP.id == tip]
-
-    def holds(machine: dict[str, Any]) -> bool:
-        monkeypatch.setattr(torch, "get_num_threads", lambda: machine["threads"])
-        there = {
-            "available_cores": lambda: machine["cores"],
-            "CORES": machine["cores"],
-            "DEFAULT": machine["threads"],
-            "numa_nodes": lambda count: replace(cores(1), unmet=lambda _: unmet_nodes(machine["sockets"], count)),
-        }
-        for name, value in there.items():
-            monkeypatch.setattr(module, name, value, raising=False)
-        return bool(module.TIP.why_not_holds(machine["device"]))
-
-    assert [machine for machine in (LITTLE, TWO_A_CORE, SERVER, GPU) if holds(machine)] == holds_on
-
-
-def unmet_nodes(there: int, wanted: int) -> Reason | None:
-    return None if there >= wanted else Reason("needs.numa-nodes", {"found": there, "wanted": wanted})
 
 
 SHELL = re.compile(r"([A-Z_]+=\S+ |torchrun |numactl |python -m torch\.backends\.xeon\.run_cpu )+.*train\.py")

@@ -45,10 +45,9 @@ TIP = Tip(
     mechanism=appears("all-reduces a step", all_reduces),
     status="torch-ccl stopped at 2.8: gloo replaces it",
     why_not=(
-        "One process already keeps all cores busy with the threads of its operations. Two share the same cores "
-        "and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
+        "On one socket, one process already keeps all cores busy with the threads of its operations. Two share the "
+        "same cores and memory, and have gradients to exchange besides: DDP on CPUs is for several sockets or machines."
     ),
-    why_not_holds=lambda device: numa_nodes(2).unmet(device) is not None,
 )
 
 

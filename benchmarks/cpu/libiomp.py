@@ -70,7 +70,6 @@ TIP = Tip(
         "Waking and joining two threads costs little with either runtime; what the runtimes differ in grows with "
         "the number of threads."
     ),
-    why_not_holds=lambda device: torch.get_num_threads() == 2,
 )
 
 

@@ -54,8 +54,7 @@ TIP = Tip(
     called="layers in the order of their use",
     mechanism=falls("gradients ready before the first all-reduce", ready_before_averaging),
     note="without find_unused_parameters=True DDP puts its buckets in order by itself, after the first step",
-    why_not="gloo's exchange and the backward pass want the same cores, so overlapping them gains little.",
-    why_not_holds=is_cpu,
+    why_not="On a CPU, gloo's exchange and the backward pass want the same cores, so overlapping them gains little.",
 )
 
 

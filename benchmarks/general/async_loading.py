@@ -57,10 +57,9 @@ TIP = Tip(
     mechanism=rises("processes that decode beside the training process", working_children),
     note="B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores.",
     why_not=(
-        "Loading needs cores to spare. With as many busy threads in the training step as there are cores, a "
-        "worker takes from the step what it gives to the loading, and handing a batch over costs both."
+        "On a CPU, loading needs cores to spare. With as many busy threads in the training step as there are cores, "
+        "a worker takes from the step what it gives to the loading, and handing a batch over costs both."
     ),
-    why_not_holds=is_cpu,
 )
 
 CORES = available_cores()

@@ -36,7 +36,6 @@ TIP = Tip(
         "On a CPU, oneDNN brings either layout into a blocked one of its own where that pays, so little is left "
         "to gain; the published figures are of Tensor Cores and of a 40-core Xeon."
     ),
-    why_not_holds=lambda device: device == "cpu" and available_cores() < 40,
 )
 
 

@@ -40,7 +40,6 @@ TIP = Tip(
         "Only operations that lie between matrix products are fused, and on a CPU those products take most of a "
         "small transformer's time."
     ),
-    why_not_holds=is_cpu,
 )
 
 

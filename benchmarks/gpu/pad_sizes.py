@@ -54,7 +54,6 @@ TIP = Tip(
     claim=Claim.FASTER,
     mechanism=Mechanism("rows and columns that are multiplied", multiplied_sizes, padded_to_multiples_of_8),
     why_not="cuBLAS pads by itself where that pays, and one layer of many has the size.",
-    why_not_holds=lambda device: torch.version.cuda is not None,
 )
 
 

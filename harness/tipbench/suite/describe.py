@@ -23,9 +23,6 @@ from tipbench.tip.pair import TOGETHER, Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
-NO_TEXT = ("mechanism", "why_not_holds")
-"""Fields of a tip that are code."""
-
 
 def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: str) -> PairInfo:
     missing = unmet(pair.needs, device)
@@ -35,17 +32,16 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
     ranks = max(variant.settings.ranks for variant in variants(pair))
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(ranks),), device)  # each rank has one of its own
-    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name not in NO_TEXT}
+    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"}
     if tip.evidence:
         read_trainings(file.with_name(tip.evidence))  # raises where it cannot be used
-    why_not = tip.why_not if tip.why_not_holds(device) else ""
     listed = []
     for variant in variants(pair):
         lacks = unmet(variant.needs, device) or next(filter(None, map(native.missing, variant.settings.preload)), None)
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip=texts | {"against": pair.against or tip.against, "why_not": why_not},
+        tip=texts | {"against": pair.against or tip.against},
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),

@@ -69,14 +69,6 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
-def anywhere(device: str) -> bool:
-    return True
-
-
-def is_cpu(device: str) -> bool:
-    return device == "cpu"
-
-
 @dataclass(frozen=True)
 class Tip:
     """One piece of advice of a guide.
@@ -90,9 +82,7 @@ class Tip:
         published: the guide's own figures, with their source.
         status: "current", or what became of the advice since ("default now", "deprecated: ...").
         note: what the guides get wrong, shown next to the verdict.
-        why_not: why there may be no gain, shown if there was none.
-        why_not_holds: takes the device of a run, "cpu" or "cuda"; whether `why_not` is true of this machine. Where it
-            is not, a run stores no `why_not`.
+        why_not: why there may be no gain, shown if there was none; it names the machines that it is true of.
         do: what to write, and what `optimized` does: Python, or a line of the shell that starts `train.py`; empty if
             nothing can be shown. `{num_workers}` stands for the value of a sweep. `tipbench.suite.loops` says which
             names Python is about, and where its lines stand. Python for several processes begins with the line that
@@ -118,7 +108,6 @@ class Tip:
     status: str = "current"
     note: str = ""
     why_not: str = ""
-    why_not_holds: Callable[[str], bool] = anywhere
     do: str = ""
     called: str = ""
     ways: Mapping[str, str] = field(default_factory=dict)
