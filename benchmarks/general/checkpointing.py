@@ -144,16 +144,10 @@ class CheapLayers(Pair):
         return self.training(partial(checkpoint, cheap_layers, use_reentrant=False))
 
 
-def so_many(blocks: int, batch: int) -> Sizes:
-    return Sizes(
-        dict(blocks=blocks, batch=batch, tokens=64, width=128), L=dict(width=512), test=dict(tokens=4, width=16)
-    )
-
-
 class FewBlocks(Pair):
     """Two blocks of a GPT, eight windows at once, forward and backward."""
 
-    sizes = so_many(blocks=2, batch=8)
+    sizes = Sizes(dict(blocks=2, batch=8, tokens=64, width=128), L=dict(width=512), test=dict(tokens=4, width=16))
     tolerance = 1e-3
 
     def training(self, change: Callable[[Iterable[nn.Module]], None]) -> Step:
@@ -184,13 +178,13 @@ class FewBlocks(Pair):
 class ManyBlocks(FewBlocks):
     """Sixteen blocks of a GPT, eight windows at once, forward and backward."""
 
-    sizes = so_many(blocks=16, batch=8)
+    sizes = FewBlocks.sizes.but(dict(blocks=16))
 
 
 class ManyBlocksOneWindow(FewBlocks):
     """Sixteen blocks of a GPT, one window at a time, forward and backward."""
 
-    sizes = so_many(blocks=16, batch=1)
+    sizes = ManyBlocks.sizes.but(dict(batch=1))
 
 
 class GPTTraining(TrainGPT, apply=checkpoint_blocks, memory_budget=compile_blocks, on_the_host=checkpoint_to_host):

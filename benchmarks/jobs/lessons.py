@@ -67,7 +67,7 @@ class Lesson:
     optimizer: Callable[[nn.Module, float], Optimizer]
     samples: Callable[[int], Batch]
     held_out: Callable[[], Batch]
-    loss: nn.Module
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     target: float
 
     def score(self, model: nn.Module, device: torch.device) -> float:
@@ -164,6 +164,15 @@ class Course:
         return Trained(reached or last, reached > 0, score)
 
 
+class Learning(Pair):
+    """Timed: an optimizer step. Counted: whole trainings to a target."""
+
+    task = "training"
+    scale = "macro"
+    equal = Equal.TARGET
+    sizes = Sizes(dict(batch=BATCH), test=dict(batch=2))
+
+
 # ---- the next byte of a text ----
 
 CONTEXT = 32
@@ -232,8 +241,8 @@ def small_lstm() -> nn.Module:
     return LSTM(width=64, layers=1)
 
 
-def sgd(model: nn.Module, rate: float) -> Optimizer:
-    return SGD(model.parameters(), lr=rate)
+def sgd(model: nn.Module, rate: float, momentum: float = 0.0) -> Optimizer:
+    return SGD(model.parameters(), lr=rate, momentum=momentum)
 
 
 NEXT_BYTE_BY_LSTM = replace(NEXT_BYTE, network=small_lstm, optimizer=sgd, target=2.03)
@@ -282,11 +291,9 @@ def small_vdsr() -> nn.Module:
     return Denoiser(nn.Sequential(*modules[:-1]))
 
 
-class SquaredError(nn.Module):
+def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Half the squared error of a patch, summed over its pixels; the mean over a batch."""
-
-    def forward(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return (outputs - targets).square().sum() / (2 * len(outputs))
+    return (outputs - targets).square().sum() / (2 * len(outputs))
 
 
 @functools.cache
@@ -315,10 +322,6 @@ def unseen_patches() -> Batch:
         return patches(HELD_OUT, held_out=True)
 
 
-def sgd_with_momentum(model: nn.Module, rate: float) -> Optimizer:
-    return SGD(model.parameters(), lr=rate, momentum=0.9)
-
-
 CLEAN_PHOTOS = Lesson(
     network=small_dncnn,
     optimizer=adamw,
@@ -328,7 +331,7 @@ CLEAN_PHOTOS = Lesson(
     target=0.0019,
 )
 CLEAN_PHOTOS_PLAIN = replace(
-    CLEAN_PHOTOS, network=small_vdsr, optimizer=sgd_with_momentum, loss=SquaredError(), target=8.0
+    CLEAN_PHOTOS, network=small_vdsr, optimizer=functools.partial(sgd, momentum=0.9), loss=squared_error, target=8.0
 )
 
 # ---- how settings are chosen ----

@@ -104,9 +104,7 @@ def with_loss(job: Job, loss: Loss) -> None:
 
 
 class GPTTraining(
-    TrainGPT,
-    apply=partial(with_loss, loss=in_chunks),
-    by_hand=partial(with_loss, loss=in_checkpointed_chunks),
+    TrainGPT, apply=partial(with_loss, loss=in_chunks), by_hand=partial(with_loss, loss=in_checkpointed_chunks)
 ):
     """Training a GPT that predicts words."""
 

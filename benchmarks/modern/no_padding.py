@@ -141,17 +141,11 @@ def no_padding(job: Job, within: Callable[..., Any] = in_a_loop, packed: Callabl
 
 
 class _Lines(
-    MacroPair,
-    apply=no_padding,
-    nested_tensor=requires(gpu(1))(partial(no_padding, within=of_nested_tensors)),
+    MacroPair, apply=no_padding, nested_tensor=requires(gpu(1))(partial(no_padding, within=of_nested_tensors))
 ):
     """An epoch, since its batches differ in length."""
 
-    sizes = Sizes(
-        dict(lines=48, batch=12, layers=2, width=256),
-        L=dict(lines=512, batch=64, layers=6, width=512),
-        test=dict(lines=16, batch=4, layers=1, width=16),
-    )
+    sizes = RunReader.sizes.but(dict(lines=48, batch=12), L=dict(lines=512))
 
 
 class TransformerEpoch(_Lines, RunReader):

@@ -17,7 +17,7 @@ How the rates below were chosen: `python -m benchmarks.training.batch_size --tun
 seeds that are never counted. The rate has the best score after SAMPLES samples.
 """
 
-from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, tune
+from benchmarks.jobs.lessons import NEXT_BYTE, RATE, Course, Learning, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
@@ -57,15 +57,12 @@ def course(batch: int, rate: float) -> Course:
     return Course(NEXT_BYTE, rate, batch=batch, steps=SAMPLES // batch, longest=2 * SAMPLES // batch)
 
 
-class NextByte(Pair):
+class NextByte(Learning):
     """A small GPT learns to predict the next byte of Python source text, in batches of each size.
 
     Timed: `samples` samples in batches, an optimizer step each.
     """
 
-    task = "training"
-    scale = "macro"
-    equal = Equal.TARGET
     sizes = Sizes(dict(samples=LARGER[-1]))
 
     def learning(self, batch: int) -> Training:

@@ -27,7 +27,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from benchmarks.jobs.language_model import TrainGPT
-from benchmarks.jobs.lessons import CLEAN_PHOTOS_PLAIN, NEXT_BYTE_BY_LSTM, Course, Lesson, tune
+from benchmarks.jobs.lessons import CLEAN_PHOTOS_PLAIN, NEXT_BYTE_BY_LSTM, Course, Learning, Lesson, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
@@ -75,13 +75,8 @@ TIP = Tip(
 )
 
 
-class _Clipping(Pair):
+class _Clipping(Learning):
     """Timed: an optimizer step. Counted: steps until the target, each side at a rate of its own."""
-
-    task = "training"
-    scale = "macro"
-    equal = Equal.TARGET
-    sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     lesson: ClassVar[Lesson]
     rate: ClassVar[Tuned]

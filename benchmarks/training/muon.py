@@ -21,7 +21,7 @@ from torch import nn
 from torch.optim import Adafactor, AdamW, Muon, Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from benchmarks.jobs.lessons import BATCH, NEXT_BYTE, RATE, Course, adamw, tune
+from benchmarks.jobs.lessons import BATCH, NEXT_BYTE, RATE, Course, Learning, adamw, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
@@ -96,13 +96,8 @@ def course(optimizer: Callable[[nn.Module, float], Optimizer], batch: int = BATC
     return Course(replace(NEXT_BYTE, optimizer=optimizer), RATES[optimizer].chosen, batch=batch)
 
 
-class NextByte(Pair):
+class NextByte(Learning):
     """A small GPT learns to predict the next byte of Python source text. Timed: an optimizer step."""
-
-    task = "training"
-    scale = "macro"
-    equal = Equal.TARGET
-    sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     def baseline(self) -> Training:
         return course(adamw, **self.size).on(self.device)

@@ -25,7 +25,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from benchmarks.jobs.lessons import CLEAN_PHOTOS, NEXT_BYTE, RATE, STEPS, Course, Schedule, constant, tune
+from benchmarks.jobs.lessons import CLEAN_PHOTOS, NEXT_BYTE, RATE, STEPS, Course, Learning, Schedule, constant, tune
 from benchmarks.jobs.tuning import Tuned, geometric
 from tipbench.tip.counting import count
 from tipbench.tip.words import *
@@ -122,17 +122,12 @@ LENGTHS = (550, 700, 850, 1000, 1200, STEPS)
 """Steps of schedules, for the text."""
 
 
-class NextByte(Pair):
+class NextByte(Learning):
     """A small GPT learns to predict the next byte of Python source text.
 
     Timed: an optimizer step. Counted: steps until the target, with the length of a schedule that gets there soonest.
     Scored: a training of STEPS steps, on all sides alike.
     """
-
-    task = "training"
-    scale = "macro"
-    equal = Equal.TARGET
-    sizes = Sizes(dict(batch=16), test=dict(batch=2))
 
     lesson = NEXT_BYTE
     rates: ClassVar[Mapping[Schedule, Tuned]] = {
