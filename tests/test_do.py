@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from textwrap import indent
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -117,7 +117,8 @@ class AsWritten(AtTestSize):
 @pytest.fixture
 def undone() -> Iterator[None]:
     """What a text sets for the whole process is set as before."""
-    fusion, parts = torch.jit.onednn_fusion_enabled(), (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv)
+    fusion, mkldnn = torch.jit.onednn_fusion_enabled(), cast(Any, torch.backends.mkldnn)
+    parts = (mkldnn.matmul, mkldnn.conv)
     precisions = [part.fp32_precision for part in parts]
     with (
         config.patch(activation_memory_budget=config.activation_memory_budget),
