@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.made_up import info, measured, run, tip
-from tipbench.advise.combination import SIDE_WITHOUT, Candidate, Combination, clear, first_combination, next_combination
+from tipbench.advise.combination import SIDE_WITHOUT, Combination, clear, first_combination, next_combination
 from tipbench.report.result import Result
 from tipbench.report.results import results
 
@@ -22,50 +22,39 @@ def with_speedup(mean: float, half: float = 0.02, **fields: Any) -> Result:
     return replace(RESULT, speedup=math.exp(mean), low=low, high=high, **fields)
 
 
-def candidate(name: str, mean: float, one_of: str = "", verdict: str = "") -> Candidate:
-    return Candidate(name, one_of, mean, verdict)
+def decided(mean: float, verdict: str = "at most 3 %", half: float = 0.02) -> Result:
+    return with_speedup(mean, half, verdict=verdict)
 
 
 @pytest.mark.parametrize(
-    ("candidates", "limits", "chosen"),
+    ("alone", "limits", "chosen"),
     [
         # all that do not harm, in their order
-        (
-            [candidate("b", 0.2), candidate("a", 0.5), candidate("c", -0.1), candidate("d", 0.1, verdict="slower")],
-            {},
-            ("b", "a"),
-        ),
+        ({"b": decided(0.2), "a": decided(0.5), "c": decided(-0.1), "d": decided(0.1, "slower")}, {}, ("b", "a")),
         # who is not proven faster must bring more than the job differs from itself
-        (
-            [candidate("a", 0.02), candidate("b", 0.02, verdict="faster"), candidate("c", 0.2)],
-            {"noise": 0.05},
-            ("b", "c"),
-        ),
+        ({"a": decided(0.02), "b": decided(0.02, "faster"), "c": decided(0.2)}, {"noise": 0.05}, ("b", "c")),
+        # who has no verdict must seem to bring more than few launches may be off
+        ({"a": with_speedup(0.02), "b": decided(0.02), "c": with_speedup(0.2)}, {}, ("b", "c")),
         # of those that exclude each other the best
         (
-            [candidate("compiled", 0.1, "optimizer"), candidate("fused", 0.3, "optimizer"), candidate("a", 0.01)],
-            {},
+            {"compiled": decided(0.1), "fused": decided(0.3), "a": decided(0.01)},
+            {"one_of": {"compiled": "optimizer", "fused": "optimizer", "a": ""}},
             ("fused", "a"),
         ),
         # what memory does not hold is left out
-        ([candidate("a", 0.1), candidate("b", 0.3), candidate("c", 0.2)], {"most": 2}, ("b", "c")),
-        # what may not change results is left out
+        ({"a": decided(0.1), "b": decided(0.3), "c": decided(0.2)}, {"most": 2}, ("b", "c")),
     ],
 )
 def test_a_combination_starts_with_all_that_may_help(
-    candidates: list[Candidate], limits: dict[str, Any], chosen: Combination
+    alone: dict[str, Result], limits: dict[str, Any], chosen: Combination
 ) -> None:
-    assert first_combination(candidates, **{"most": 9, **limits}) == chosen
+    assert first_combination(alone, **{"one_of": dict.fromkeys(alone, ""), "most": 9, **limits}) == chosen
 
 
 def test_without_time_to_leave_each_out_only_those_stay_that_clearly_pay() -> None:
-    alone = [candidate("a", 0.06), candidate("b", 0.3), candidate("c", 0.02, verdict="faster"), candidate("d", 0.2)]
+    alone = {"a": decided(0.06), "b": decided(0.3), "c": decided(0.02, "faster"), "d": decided(0.2)}
     assert clear(("a", "b", "c", "d"), alone) == ("b", "c", "d")
     assert clear(("a",), alone) == ("a",)
-
-
-def decided(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> Result:
-    return with_speedup(mean, half, verdict=verdict)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +75,10 @@ def decided(mean: float, verdict: str = "inconclusive", half: float = 0.02) -> R
 def test_who_leaves_a_combination_next(without: Mapping[str, Result | None], alone: str, left: str) -> None:
     """without: what leaving each member out brings. alone: members that pay by themselves."""
     sides = {f"{SIDE_WITHOUT}{name}": result for name, result in without.items() if result is not None}
-    sure = [candidate(name, 0.1, verdict="faster") for name in alone]
+    sure = {name: decided(0.1, "faster") for name in alone}
     assert next_combination(tuple(without), {"optimized": with_speedup(-0.3), **sides}, sure) == tuple(left)
 
 
 def test_of_a_combination_that_cannot_be_measured_the_least_leaves() -> None:
-    alone = [candidate("a", 0.1), candidate("b", 0.02), candidate("c", 0.4)]
+    alone = {"a": decided(0.1), "b": decided(0.02), "c": decided(0.4)}
     assert next_combination(("a", "b", "c"), {}, alone) == ("a", "c")

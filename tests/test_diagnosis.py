@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.test_combination import with_speedup
 from tipbench.advise import curves
 from tipbench.advise.combination import rungs
 from tipbench.advise.difference import compare_advices
@@ -176,8 +177,8 @@ def test_the_number_of_workers_that_is_tried_is_the_knee_of_the_sweep() -> None:
 
 
 def test_members_are_added_by_what_they_bring_alone() -> None:
-    gains = {"a": 0.1, "b": 0.5, "c": 0.3, "d": 0.2}
-    assert [(name, side) for name, side, _ in rungs(("a", "b", "c", "d"), gains)] == [
+    alone = {name: with_speedup(gain) for name, gain in (("a", 0.1), ("b", 0.5), ("c", 0.3), ("d", 0.2))}
+    assert [(name, side) for name, side, _ in rungs(("a", "b", "c", "d"), alone)] == [
         ("b", "of these b"),
         ("c", "of these b + c"),
         ("d", "without a"),

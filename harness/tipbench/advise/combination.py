@@ -8,8 +8,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 from tipbench.report.result import Result
 
@@ -33,61 +32,50 @@ Combination = tuple[str, ...]
 """Names of ways, in the order in which they are followed."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A way that was measured alone.
-
-    Attributes:
-        name: of the way.
-        one_of: what it excludes: of the ways with the same word only one can be followed.
-        mean: ln of the job's time without it over the time with it.
-        verdict: of its comparison with the job as it is.
-        decided: whether it has a verdict.
-    """
-
-    name: str
-    one_of: str
-    mean: float
-    verdict: str
-    decided: bool = True
-
-
-def first_combination(candidates: Sequence[Candidate], most: int, noise: float = 0.0) -> Combination:
+def first_combination(
+    alone: Mapping[str, Result], one_of: Mapping[str, str], most: int, noise: float = 0.0
+) -> Combination:
     """All that do not seem to harm; of those that exclude each other the one that brings most.
 
-    most: how many there may be; those that bring least are left out. noise: how far the job was off from itself. A way
-    not yet proven faster must seem to bring more than `noise`, and more than _LEAST_GAIN if it has no verdict.
+    alone: by name what each way brings, in the order in which they are followed. one_of: by name what a way excludes:
+    of those with the same word only one can be followed. most: how many there may be; those that bring least are left
+    out. noise: how far the job was off from itself. A way not yet proven faster must seem to bring more than `noise`,
+    and more than _LEAST_GAIN if it has no verdict.
     """
-    usable = [
-        candidate
-        for candidate in candidates
-        if (candidate.verdict == "faster" or candidate.mean > max(noise, 0.0 if candidate.decided else _LEAST_GAIN))
-        and candidate.verdict != "slower"
-    ]
-    best: dict[str, Candidate] = {}
-    for candidate in usable:
-        kind = candidate.one_of or candidate.name
-        if kind not in best or candidate.mean > best[kind].mean:
-            best[kind] = candidate
-    chosen = sorted(best.values(), key=lambda candidate: -candidate.mean)[:most]
-    return tuple(candidate.name for candidate in usable if candidate in chosen)
+    best: dict[str, str] = {}
+    for name, result in alone.items():
+        least = max(noise, _LEAST_GAIN if result.verdict == "inconclusive" else 0.0)
+        if result.verdict == "faster" or (result.verdict != "slower" and log_gain(result) > least):
+            kind = one_of[name] or name
+            best[kind] = max(best.get(kind, name), name, key=lambda each: log_gain(alone[each]))
+    chosen = sorted(best.values(), key=lambda name: -log_gain(alone[name]))[:most]
+    return tuple(name for name in alone if name in chosen)
 
 
-def clear(combination: Combination, alone: Sequence[Candidate]) -> Combination:
+def log_gain(result: Result | None) -> float:
+    """ln of the speedup; 0 where nothing was timed."""
+    return (result.log_speedup if result else None) or 0.0
+
+
+def is_clear(result: Result | None, least: float) -> bool:
+    """Whether it is certain that a way brings something, or seems to be more than so much (ln)."""
+    return result is not None and (result.verdict == "faster" or log_gain(result) > least)
+
+
+def clear(combination: Combination, alone: Mapping[str, Result]) -> Combination:
     """Those that bring something alone beyond doubt, and the one that brings most."""
-    bring = {candidate.name: candidate.mean for candidate in alone}
-    sure = {candidate.name for candidate in alone if candidate.verdict == "faster" or candidate.mean > CLEARLY}
-    return tuple(name for name in combination if name in sure or name == max(combination, key=bring.__getitem__))
+    most = max(combination, key=lambda name: log_gain(alone[name]))
+    return tuple(name for name in combination if name == most or is_clear(alone[name], CLEARLY))
 
 
 def left_out(combination: Combination, names: Collection[str]) -> Combination:
     return tuple(name for name in combination if name not in names)
 
 
-def rungs(combination: Combination, gains: Mapping[str, float]) -> list[tuple[str, str, Combination]]:
+def rungs(combination: Combination, alone: Mapping[str, Result]) -> list[tuple[str, str, Combination]]:
     """(Member, side, its members), one after the other: members are added by what they bring alone, to the job as it
-    is, until all are there. gains: ln, by name."""
-    order = sorted(combination, key=lambda name: -gains.get(name, 0.0))
+    is, until all are there."""
+    order = sorted(combination, key=lambda name: -log_gain(alone.get(name)))
     added = []
     for count, name in enumerate(order, 1):
         members = tuple(member for member in combination if member in order[:count])
@@ -98,7 +86,7 @@ def rungs(combination: Combination, gains: Mapping[str, float]) -> list[tuple[st
     return added
 
 
-def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Sequence[Candidate]) -> Combination:
+def next_combination(combination: Combination, sides: Mapping[str, Result], alone: Mapping[str, Result]) -> Combination:
     """The combination to measure next; the same if all members pay. sides: by side of the combination's pair, its
     effect relative to the whole combination.
 
@@ -108,15 +96,14 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
       all, or none, two of them may bring the same: the one leaves whose absence costs least.
     """
     if "optimized" not in sides:
-        bring = {candidate.name: candidate.mean for candidate in alone}
-        return left_out(combination, {min(combination, key=lambda name: bring.get(name, 0.0))})
+        return left_out(combination, {min(combination, key=lambda name: log_gain(alone.get(name)))})
     results = {name: sides[f"{SIDE_WITHOUT}{name}"] for name in combination if f"{SIDE_WITHOUT}{name}" in sides}
     without = {name: mean for name, result in results.items() if (mean := result.log_speedup) is not None}
     harmful = [name for name in without if results[name].verdict == "faster"]
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
     idle = {name for name in without if not costs(results[name])}
-    little = idle - {each.name for each in alone if each.verdict == "faster" or each.mean > _LEAST_GAIN}
+    little = {name for name in idle if not is_clear(alone.get(name), _LEAST_GAIN)}
     if little and little != set(combination):
         return left_out(combination, little)
     return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import Any
 
 from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs, rungs
-from tipbench.advise.pairs import IN_A_ROW, LOADING_TIPS, sides_alone
+from tipbench.advise.pairs import IN_A_ROW, LOADING_TIPS, results_by_way, sides_alone
 from tipbench.given.curve import JobCurve
 from tipbench.given.sides import AS_IT_IS
 from tipbench.given.survey import Survey
@@ -51,6 +52,11 @@ class JobOutcome:
     others: Sequence[float] = ()
     on_busy: bool = False
     curves: Sequence[JobCurve] = ()
+
+    @cached_property
+    def by_way(self) -> dict[str, Result]:
+        """By name, what each way brings alone."""
+        return results_by_way(self.survey, results(self.alone))
 
 
 def launch_steps(outcome: JobOutcome) -> list[float]:
@@ -170,10 +176,9 @@ def ladder(outcome: JobOutcome) -> str:
     whole = outcome.sides.get("optimized")
     if not pays(outcome) or whole is None or not whole.speedup or not (steps := launch_steps(outcome)):
         return ""
-    gains = {name: result.log_speedup or 0.0 for name, result in results_by_way(outcome).items()}
     as_it_is = median(steps)
     words = [f"{seconds(as_it_is)} as it is"]
-    for name, side, _ in rungs(outcome.members, gains):
+    for name, side, _ in rungs(outcome.members, outcome.by_way):
         result = outcome.sides.get(side)
         relative = 1.0 if side == "baseline" else result.speedup if result else None
         if relative:
@@ -197,7 +202,7 @@ def _not_confirmed(outcome: JobOutcome) -> list[str]:
 
 
 def _members(outcome: JobOutcome) -> list[str]:
-    do, alone, sentences = _do(outcome), results_by_way(outcome), []
+    do, alone, sentences = _do(outcome), outcome.by_way, []
     for name in outcome.members:
         if len(outcome.members) == 1:
             sentences.append(do[name])
@@ -215,7 +220,7 @@ def _members(outcome: JobOutcome) -> list[str]:
 def lossy(outcome: JobOutcome) -> dict[str, str]:
     """By name, the ways that pay alone and alter results, those first that bring most: what each brings, and how far
     results are off with it. Empty where nothing is advised."""
-    alone, ways = results_by_way(outcome), outcome.survey.by_name
+    alone, ways = outcome.by_way, outcome.survey.by_name
     taken = {ways[name].one_of for name in outcome.members} - {""}
     paying = [
         (name, result)
@@ -302,13 +307,6 @@ def heap(outcome: JobOutcome) -> str:
         "anew at each step, and the changes bring less, or cost. With them it gives no memory back, and can grow at "
         "each step that keeps a small tensor, such as a loss: leave them out if its memory does not stay level."
     )
-
-
-def results_by_way(outcome: JobOutcome) -> dict[str, Result]:
-    """By way, what it brings alone."""
-    sides = sides_alone(outcome.survey)
-    measured = [row for row in results(outcome.alone) if row.tip in sides and row.variant in sides[row.tip]]
-    return {sides[row.tip][row.variant].name: row for row in measured}
 
 
 def speedup_of(result: Result) -> str:

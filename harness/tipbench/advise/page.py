@@ -22,7 +22,6 @@ from tipbench.advise.outcome import (
     price_line,
     price_once,
     remarks,
-    results_by_way,
     speedup_of,
 )
 from tipbench.advise.pairs import sides_alone
@@ -79,7 +78,7 @@ def as_json(outcome: JobOutcome) -> dict[str, object]:
     ways, combination = survey.by_name, None
     if whole is not None:
         without = {name: _without(name, outcome) for name in outcome.members}
-        alone = {name: result.speedup or 1.0 for name, result in results_by_way(outcome).items()}
+        alone = {name: result.speedup or 1.0 for name, result in outcome.by_way.items()}
         listed = [
             {"name": name, "do": ways[name].do, "alone": alone[name], **_factors(effect)}
             for name, effect in without.items()

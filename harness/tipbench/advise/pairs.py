@@ -14,6 +14,7 @@ from tipbench.advise.combination import MOST_RUNGS, SIDE_OF, SIDE_WITHOUT, Combi
 from tipbench.given.sides import AS_IT_IS, GivenPair
 from tipbench.given.survey import Survey, WayHere
 from tipbench.report.output import write_file
+from tipbench.report.result import Result
 from tipbench.suite.files import MADE_OF_DATA
 from tipbench.tip.pair import TOGETHER
 from tipbench.tip.wording import plain
@@ -43,6 +44,13 @@ def sides_alone(survey: Survey) -> dict[str, dict[str, WayHere]]:
     return sides
 
 
+def results_by_way(survey: Survey, rows: Sequence[Result]) -> dict[str, Result]:
+    """By name, what each way brings alone, in their order. rows: of the run of every tip by itself."""
+    by_side = {(row.tip, row.variant): row for row in rows}
+    sides = [(way.name, (tip, side)) for tip, ways in sides_alone(survey).items() for side, way in ways.items()]
+    return {name: by_side[side] for name, side in sides if side in by_side}
+
+
 def write_alone(folder: Path, target: str, survey: Survey) -> None:
     """One file for the job beside itself, and one for each tip that it can follow. Raises ReportError."""
     _make_empty(folder)
@@ -53,16 +61,16 @@ def write_alone(folder: Path, target: str, survey: Survey) -> None:
 
 
 def write_together(
-    folder: Path, target: str, survey: Survey, combination: Combination, each: bool, gains: Mapping[str, float]
+    folder: Path, target: str, survey: Survey, combination: Combination, each: bool, alone: Mapping[str, Result]
 ) -> None:
-    """A file for the combination. each: with a side without each member, and the `rungs` of a small one. gains: as of
-    `rungs`. Raises ReportError."""
+    """A file for the combination. each: with a side without each member, and the `rungs` of a small one. alone: by way,
+    what it brings alone. Raises ReportError."""
     _make_empty(folder)
     sides: dict[str, Combination] = {"baseline": combination, "optimized": ()}
     if each and len(combination) > 1:
         sides |= {f"{SIDE_WITHOUT}{name}": left_out(combination, {name}) for name in combination}
         few = combination if len(combination) <= MOST_RUNGS else ()
-        sides |= {side: members for _, side, members in rungs(few, gains) if side.startswith(SIDE_OF)}
+        sides |= {side: members for _, side, members in rungs(few, alone) if side.startswith(SIDE_OF)}
     _write(folder, target, survey, TOGETHER, TOGETHER, WITHOUT_ALL, f"{survey.name}: {', '.join(combination)}", sides)
 
 

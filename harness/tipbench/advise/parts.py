@@ -18,10 +18,10 @@ from itertools import count
 from pathlib import Path
 
 from tipbench.advise import page, tuned
-from tipbench.advise.combination import SIDE_WITHOUT, Candidate, Combination, clear, first_combination, next_combination
+from tipbench.advise.combination import SIDE_WITHOUT, Combination, clear, first_combination, next_combination
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
 from tipbench.advise.outcome import JobOutcome, gain, is_open, is_unreliable, lossy, pays
-from tipbench.advise.pairs import ALONE_PAIR, sides_alone, write_alone, write_together
+from tipbench.advise.pairs import ALONE_PAIR, results_by_way, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
 from tipbench.given.sides import AS_IT_IS
@@ -97,7 +97,8 @@ class Advice:
 
     def _first_combination(self) -> Combination:
         """Raises NoJob."""
-        return first_combination(self._candidates(), self._most(), abs(self._noise()))
+        one_of = {way.name: way.one_of for way in self.survey.ways}
+        return first_combination(self._alone_by_way(), one_of, self._most(), abs(self._noise()))
 
     def _noise(self) -> float:
         """ln of the speedup of the job over itself; 0 if it has not been measured yet. Raises NoJob if it cannot be
@@ -109,7 +110,7 @@ class Advice:
 
     def _together(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The last combination that was measured, and the exit code."""
-        whole, alone = self.folder / TOGETHER, self._candidates()
+        whole, alone = self.folder / TOGETHER, self._alone_by_way()
         for number in count(1):
             place, is_one = self._place(number), len(combination) == 1
             if not place.exists() and (whole.exists() or not self._fits(combination, until)):
@@ -142,9 +143,9 @@ class Advice:
         return 2 * sum(alone)
 
     def _combined(self, place: Path, combination: Combination, budget_s: float, each: bool = True) -> int:
-        gains = {candidate.name: candidate.mean for candidate in self._candidates()}
+        alone = self._alone_by_way()
         return self._measured(
-            place, budget_s, lambda pairs: write_together(pairs, self.target, self.survey, combination, each, gains)
+            place, budget_s, lambda pairs: write_together(pairs, self.target, self.survey, combination, each, alone)
         )
 
     def _most(self) -> int:
@@ -191,18 +192,10 @@ class Advice:
         file = results_file(place)
         return results(store.read(file)[0]) if file else []
 
-    def _candidates(self) -> list[Candidate]:
-        """The ways that were measured alone and leave results as they are."""
-        measured = {(row.tip, row.variant): row for row in self._results(self.folder / ALONE_RUN) if row.is_measured}
-        candidates = []
-        for tip, sides in sides_alone(self.survey).items():
-            for side, way in sides.items():
-                result = measured.get((tip, side))
-                if result is None or way.changes_numbers or (mean := result.log_speedup) is None:
-                    continue
-                is_decided = result.verdict != "inconclusive"
-                candidates.append(Candidate(way.name, way.one_of, mean, result.verdict, is_decided))
-        return candidates
+    def _alone_by_way(self) -> dict[str, Result]:
+        """Of the ways that leave results as they are, what was measured of each alone."""
+        alone, ways = results_by_way(self.survey, self._results(self.folder / ALONE_RUN)), self.survey.by_name
+        return {name: row for name, row in alone.items() if row.is_timed and not ways[name].changes_numbers}
 
     def _sides(self, place: Path) -> dict[str, Result]:
         """By side of a combination's pair, its effect relative to the whole combination; only what was measured."""
@@ -213,14 +206,13 @@ class Advice:
         file = results_file(self.folder / ALONE_RUN)
         if file is None:
             raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
-        alone, ways = store.read(file)[0], sides_alone(self.survey)
-        names = {ways[row.tip][row.variant].name for row in results(alone) if row.is_measured and row.tip in ways}
+        alone = store.read(file)[0]
         combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
             name: result
             for sides in combinations
             for side, result in sides.items()
-            if (name := side.removeprefix(SIDE_WITHOUT)) in names and name not in combination
+            if (name := side.removeprefix(SIDE_WITHOUT)) in self.survey.by_name and name not in combination
         }
         confirmed = combinations[-1] if combination and combinations else {}
         return JobOutcome(
