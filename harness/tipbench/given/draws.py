@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -49,21 +48,20 @@ def draw_alike(job: Job, generators: Sequence[str]) -> None:
         job.loading["collate_fn"] = partial(_collated, items, job.loading.get("collate_fn") or default_collate)
 
 
-@dataclass(frozen=True)
-class _Generator:
+class _Generator(NamedTuple):
     """A random number generator that data loading may use.
 
     Attributes:
         get: returns its state.
         set: restores a state.
         seed: seeds it.
-        position: returns its state as a value that `==` compares.
+        draw: returns its next number.
     """
 
     get: Callable[[], Any]
     set: Callable[[Any], object]
     seed: Callable[[int], object]
-    position: Callable[[], Any]
+    draw: Callable[[], float]
 
 
 OF_ITEMS = numpy.random.MT19937()
@@ -76,19 +74,15 @@ def _seed_numpy(seed: int) -> None:
     numpy.random.seed(seed % 2**32)
 
 
-def _numpy_position() -> Any:
-    return [numpy.asarray(part).tolist() for part in numpy.random.get_state(legacy=True)]
-
-
 GENERATORS = {
     "torch": _Generator(
         torch.default_generator.get_state,
         torch.default_generator.set_state,
         torch.default_generator.manual_seed,
-        lambda: torch.default_generator.get_state().tolist(),
+        lambda: torch.rand((), dtype=torch.double, device="cpu").item(),
     ),
-    "random": _Generator(random.getstate, random.setstate, random.seed, random.getstate),
-    "numpy": _Generator(mtrand.get_bit_generator, mtrand.set_bit_generator, _seed_numpy, _numpy_position),
+    "random": _Generator(random.getstate, random.setstate, random.seed, random.random),
+    "numpy": _Generator(mtrand.get_bit_generator, mtrand.set_bit_generator, _seed_numpy, numpy.random.random),
 }
 
 
@@ -126,12 +120,13 @@ def generators_used(job: Job) -> tuple[str, ...]:
         return ()
     collate = job.loading.get("collate_fn") or default_collate
     with seed_draws(0, tuple(GENERATORS)):
-        before = {name: generator.position() for name, generator in GENERATORS.items()}
+        first = {name: generator.draw() for name, generator in GENERATORS.items()}
+    with seed_draws(0, tuple(GENERATORS)):
         try:
             collate([job.data[0], job.data[0]])
         except Exception:  # its items are not numbered from 0
             return ()
-        return tuple(name for name, generator in GENERATORS.items() if generator.position() != before[name])
+        return tuple(name for name, generator in GENERATORS.items() if generator.draw() != first[name])
 
 
 @contextmanager
