@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tipbench.engine.launcher import PASSIVE
-from tipbench.given.sides import AS_IT_IS
+from tipbench.given.survey import AS_IT_IS
 from tipbench.records import store
 
 pytestmark = pytest.mark.slow

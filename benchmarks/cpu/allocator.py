@@ -123,7 +123,6 @@ GLIBC_KEEPING = allocator(
         "  # gives no memory back, and can grow at each step that keeps a small tensor, such as a loss"
     ),
     env=KEEP_HEAP,
-    keeps_pages=True,
 )
 HUGE_PAGES = allocator(
     name="huge_pages",

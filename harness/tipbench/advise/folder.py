@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,15 +80,10 @@ def results_file(place: Path) -> Path | None:
 
 
 def new_folder(out: Path, job: str) -> Path:
-    """A folder that is not there yet, named after the job and the day."""
-    stem = f"{job}-{date.today().isoformat()}"
-    for number in range(1, 1000):
-        folder = out / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise NoJob(f"cannot make {folder}: {error.strerror}; name another place with --out") from None
-        return folder
-    raise NoJob(f"{out} holds a thousand advices of {stem}: name another place with --out")
+    """A folder that is not there yet, named after the job and the time."""
+    folder = out / f"{job}-{datetime.now():%Y-%m-%d-%H%M%S}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise NoJob(f"cannot make {folder}: {error.strerror}; name another place with --out") from None
+    return folder

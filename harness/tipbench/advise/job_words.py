@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tipbench.given.diagnosis import DISTURBED, NOT_DIAGNOSED, diagnose
 from tipbench.given.survey import SLOPE_PARTS, Survey
-from tipbench.records.record import BACKWARD, FORWARD, LOADING, OPTIMIZER, PHASES
+from tipbench.records.record import BACKWARD, FORWARD, LOADING, OPTIMIZER
 from tipbench.tip.wording import percent, plural, seconds, size
 
 PHASE_NAMES = {
@@ -88,16 +86,17 @@ def slow(survey: Survey) -> list[str]:
 def where(survey: Survey) -> list[str]:
     """Sentences on where the time goes, the first of them in a word, and what no tip can bring more than; none of a
     step that is not known."""
-    diagnosis, shares = diagnose(survey), _shares(survey.card)
-    if diagnosis.word in (DISTURBED, NOT_DIAGNOSED) or not shares:
+    diagnosis = diagnose(survey)
+    shares = {phase: share for phase in PHASE_NAMES if (share := survey.share(phase)) >= VISIBLE_SHARE}
+    if diagnosis.word in (DISTURBED, NOT_DIAGNOSED):
         sentences = [_sentence(diagnosis.evidence)] if diagnosis.evidence else []
         return [*sentences, *slopes(survey)]
-    spent = ", ".join(f"{name} {percent(shares[phase])}" for phase, name in PHASE_NAMES.items() if phase in shares)
+    spent = ", ".join(f"{PHASE_NAMES[phase]} {percent(share)}" for phase, share in shares.items())
     sentences = [f"Where the time goes: {diagnosis}."]
     sentences.append(f"Of a step's time: {spent}{' in a first epoch' if survey.unlike else ''}.")
     sentences += [_sentence(diagnosis.evidence)] if diagnosis.evidence else []
     for phase in (LOADING, OPTIMIZER):
-        if VISIBLE_SHARE <= shares.get(phase, 0.0) < 1 and not (phase == LOADING and survey.unlike):
+        if phase in shares and shares[phase] < 1 and not (phase == LOADING and survey.unlike):
             sentences.append(f"Making {PHASE_NAMES[phase]} free would give at most {1 / (1 - shares[phase]):.2f}x.")
     if first := dict.fromkeys(way.tip for way in survey.ways if way.first and not way.why_not):
         sentences.append(f"Tried before all others, as they can act on that: {', '.join(first)}.")
@@ -124,12 +123,3 @@ def slopes(survey: Survey) -> list[str]:
 
 def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
-
-
-def _shares(seconds_of: Mapping[str, float]) -> dict[str, float]:
-    """Of each phase of a step that takes any time; empty where the forward pass is not known."""
-    taken = {phase: max(0.0, seconds_of.get(phase, 0.0)) for phase in PHASES}
-    whole = sum(taken.values())
-    if not taken[FORWARD]:
-        return {}
-    return {phase: part / whole for phase, part in taken.items() if part >= VISIBLE_SHARE * whole}

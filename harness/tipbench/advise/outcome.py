@@ -12,8 +12,7 @@ from typing import Any
 from tipbench.advise.combination import SIDE_WITHOUT, Combination, costs, rungs
 from tipbench.advise.pairs import IN_A_ROW, LOADING_TIPS, results_by_way, sides_alone
 from tipbench.given.curve import JobCurve
-from tipbench.given.sides import AS_IT_IS
-from tipbench.given.survey import Survey
+from tipbench.given.survey import AS_IT_IS, Survey
 from tipbench.machine.activity import OCCUPIED, mostly_beside
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import Run

@@ -27,8 +27,7 @@ from tipbench.advise.outcome import (
 from tipbench.advise.pairs import sides_alone
 from tipbench.advise.tuned import diff_of
 from tipbench.given.diagnosis import diagnose
-from tipbench.given.sides import AS_IT_IS
-from tipbench.given.survey import Survey
+from tipbench.given.survey import AS_IT_IS, Survey
 from tipbench.records.record import PHASES
 from tipbench.report.answer import Answer, answers
 from tipbench.report.answer_kinds import DO_NOT, USE
@@ -257,7 +256,7 @@ def _of_comparing(survey: Survey) -> list[str]:
         sentences.append("A step returns nothing, so results were not compared.")
     elif survey.noise is None:
         sentences.append("Two runs of the job returned results of different shapes, so results were not compared.")
-    elif not survey.repeats:
+    elif survey.noise:
         sentences.append(
             f"Two runs of the job with the same seed returned results that differ by {100 * survey.noise:.2g} %. "
             "Differences of that size are not taken for an error of a tip."

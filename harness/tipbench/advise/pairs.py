@@ -11,8 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tipbench.advise.combination import MOST_RUNGS, SIDE_OF, SIDE_WITHOUT, Combination, left_out, rungs
-from tipbench.given.sides import AS_IT_IS, GivenPair
-from tipbench.given.survey import Survey, WayHere
+from tipbench.given.survey import AS_IT_IS, GivenPair, Survey, WayHere
 from tipbench.report.output import write_file
 from tipbench.report.result import Result
 from tipbench.suite.files import MADE_OF_DATA

@@ -24,8 +24,7 @@ from tipbench.advise.outcome import JobOutcome, gain, is_open, is_unreliable, lo
 from tipbench.advise.pairs import ALONE_PAIR, results_by_way, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
-from tipbench.given.sides import AS_IT_IS
-from tipbench.given.survey import Survey
+from tipbench.given.survey import AS_IT_IS, Survey
 from tipbench.machine.controls import foreign_variables
 from tipbench.machine.limits import memory_bytes
 from tipbench.records import store

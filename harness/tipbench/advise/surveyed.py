@@ -102,7 +102,8 @@ def survey_job(target: str, until: float = math.inf) -> Survey:
     """Run the job of an absolute target. until: when it must be over, as `time.monotonic` has it. Raises NoJob, and
     TemporaryFolderFull."""
     deadline_s = max(1.0, min(DEADLINE_S, until - time.monotonic()))
-    return msgspec.convert(_answer(target, callers(), str(_NEEDED * deadline_s), deadline_s=deadline_s), Survey)
+    answer = _answer(target, callers(), "survey", str(_NEEDED * deadline_s), deadline_s=deadline_s)
+    return msgspec.convert(answer, Survey)
 
 
 def sweep_job(target: str, what: str, within_s: float) -> JobCurve:
@@ -110,8 +111,7 @@ def sweep_job(target: str, what: str, within_s: float) -> JobCurve:
     NoJob, and TemporaryFolderFull."""
     deadline_s = _LATE * within_s + _NEEDED * DEADLINE_S
     env = HEAP | callers()  # as both sides of each comparison have it
-    answer = _answer(target, env, what, str(within_s), module="sweeping", deadline_s=deadline_s)
-    return msgspec.convert(answer, JobCurve)
+    return msgspec.convert(_answer(target, env, what, str(within_s), deadline_s=deadline_s), JobCurve)
 
 
 def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +121,7 @@ def environment_of(ways: Sequence[WayHere], env: Mapping[str, str]) -> dict[str,
 
 
 def _answer(
-    target: str, env: Mapping[str, str], *words: str, module: str = "surveying", deadline_s: float = DEADLINE_S
+    target: str, env: Mapping[str, str], *words: str, module: str = "answering", deadline_s: float = DEADLINE_S
 ) -> Any:
     """What a process of a module of `tipbench.given` writes. It works, compiles and prints in a folder of its own.
     Raises NoJob, and TemporaryFolderFull."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tipbench.given.survey import Survey
+from tipbench.given.survey import Survey, phases_s
 from tipbench.machine.activity import OCCUPIED
-from tipbench.records.record import FORWARD, LOADING, OPTIMIZER, PHASES
+from tipbench.records.record import FORWARD, LOADING, OPTIMIZER
 from tipbench.tip.wording import percent, seconds
 
 WORTH_TRYING, MUCH, LITTLE, BUSY = 0.03, 0.3, 0.1, 0.7
@@ -14,9 +14,8 @@ WORTH_TRYING, MUCH, LITTLE, BUSY = 0.03, 0.3, 0.1, 0.7
 machine can, below which neither arithmetic nor memory limits a step; and of a step, for which a card must work not to
 wait for the processor."""
 
-FAULT_S, MAPPED = 0.5e-6, 0.1
-"""Least seconds that the kernel takes to map in a page (in virtual machines 2 µs were measured), and the share of a
-step from which on that is much."""
+FAULT_S = 0.5e-6
+"""Least seconds that the kernel takes to map in a page; in virtual machines 2 µs were measured."""
 
 DISTURBED, NOT_DIAGNOSED = "disturbed", "not known"
 DATA, OPTIMIZING, PROCESSOR = "waits for data", "the optimizer", "waits for the processor"
@@ -73,7 +72,7 @@ def diagnose(survey: Survey) -> Diagnosis:
     if card.get("busy", 1.0) < BUSY:
         idle = 1 - card["busy"]
         return Diagnosis(PROCESSOR, idle, f"between its kernels the card idles for {percent(idle)} of a step")
-    computing_s = sum(card.get(phase, 0.0) for phase in PHASES) - card.get(LOADING, 0.0)
+    computing_s = phases_s(card) - card.get(LOADING, 0.0)
     # A product or a copy that fits a cache better than ours is faster than what ours reach.
     reached = min(1.0, card["flops"] / card["peak_flops"] / computing_s)
     moved = min(1.0, card["bytes"] / card["peak_bytes"] / computing_s)

@@ -16,8 +16,7 @@ import torch
 from tipbench.given.draws import GENERATORS, draw_alike, seed_draws, shuffle_alike
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
-from tipbench.given.sides import AS_IT_IS, GivenPair
-from tipbench.given.survey import WITH_MODEL
+from tipbench.given.survey import AS_IT_IS, WITH_MODEL, GivenPair
 from tipbench.given.target import function
 from tipbench.records.fields import convert
 from tipbench.suite.files import BENCHMARKS, load_module, set_guides_aside

@@ -1,8 +1,9 @@
-"""What `tipbench.given.surveying` answers about a person's job; reading it needs no torch."""
+"""A person's job and the pairs on it as data: what `tipbench.given.surveying` answers about the job, and which ways to
+follow tips the sides of a pair follow. Reading it needs no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,6 +28,11 @@ second a moment of the machine's own looked so."""
 def program_of(command: Sequence[str]) -> str:
     """The name of a command's program: its first Python file, or else its first word."""
     return Path(next((word for word in command if word.endswith(".py")), command[0])).name
+
+
+def phases_s(card: Mapping[str, float]) -> float:
+    """Seconds of a step by its job profile; 0 where they are unknown."""
+    return sum(card.get(phase, 0.0) for phase in PHASES)
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,8 @@ class Survey:
         step_s: duration of a step (s): the median, or of the second step where its phases are unknown.
         import_s: time to import the file (s).
         build_s: time to build the job (s).
-        repeats: whether a second job with the same seed returned the same.
-        noise: relative difference between the results of these two jobs; None where they cannot be compared, as their
-            shapes differ.
+        noise: relative difference between the results of two jobs with the same seed; None where they cannot be
+            compared, as their shapes differ.
         rounding: relative difference to the results of a job whose parameters are changed by
             `tipbench.given.surveying.NUDGE`; None as of `noise`.
         exact: whether the job runs in fp64.
@@ -118,7 +123,6 @@ class Survey:
     step_s: Seconds
     import_s: Number = 0.0
     build_s: Number = 0.0
-    repeats: bool = True
     noise: Number | None = 0.0
     rounding: Number | None = 0.0
     exact: bool = False
@@ -152,10 +156,49 @@ class Survey:
 
     def share(self, phase: str) -> float:
         """Of a phase in a step's time; 0 where it is unknown."""
-        whole = sum(self.card.get(name, 0.0) for name in PHASES)
-        return self.card.get(phase, 0.0) / whole if whole else 0.0
+        whole_s = phases_s(self.card)
+        return self.card.get(phase, 0.0) / whole_s if whole_s else 0.0
 
     @property
     def by_name(self) -> dict[str, WayHere]:
         """The ways by their names."""
         return {way.name: way for way in self.ways}
+
+
+AS_IT_IS = "as-it-is"
+"""The tip of the pair that has the job on both sides; that of a combination's is TOGETHER."""
+
+
+@dataclass(frozen=True)
+class GivenPair:
+    """A pair on a person's job, as data: which ways to follow tips each of its sides follows. `tipbench.advise` writes
+    each into a file of its own, and `tipbench.given.pair` makes a pair of it.
+
+    Attributes:
+        tip: AS_IT_IS, TOGETHER, or the name of the first way of a tip that is tried.
+        name: of the pair.
+        title: what it compares, for people.
+        kind: of the job.
+        target: absolute FILE:NAME of the function that builds the job.
+        sides: by side the names of the ways that it follows; `baseline` and `optimized` are the first.
+        batches: consecutive batches that one step takes, if worker processes load them; 0: a step takes one batch.
+        draws: random number generators that its data draw from, by `tipbench.given.draws.generators_used`.
+        compared: how results are compared: "fp64" where the job runs in double precision, "directly", or "not" at all.
+        tolerance: how far results may be off.
+    """
+
+    tip: str
+    name: str
+    title: str
+    kind: JobForm
+    target: str
+    sides: Mapping[str, Sequence[str]]
+    batches: int
+    draws: Sequence[str]
+    compared: Literal["fp64", "directly", "not"]
+    tolerance: float
+
+    @property
+    def file(self) -> Path:
+        """The file of the job."""
+        return Path(self.target.rpartition(":")[0])

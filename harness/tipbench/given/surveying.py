@@ -1,17 +1,12 @@
-"""The process that first runs a person's job: whether it is a valid job, what it is, and which tips it can follow.
-
-`tipbench.advise` starts it and reads the file that it writes.
-"""
+"""The survey of a person's job: whether it is a valid job, what it is, and which tips it can follow."""
 
 from __future__ import annotations
 
-import json
 import math
 import resource
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -29,15 +24,14 @@ from tipbench.given.loop import GivenJob
 from tipbench.given.many_steps import run_many_steps
 from tipbench.given.pair import all_in_fp64
 from tipbench.given.rates import card_busy, rates
-from tipbench.given.survey import Device, JobForm, Survey
+from tipbench.given.survey import Device, JobForm, Survey, phases_s
 from tipbench.given.target import BadJob, error_with_line, expect_no_clash, function
 from tipbench.given.tried import add_ways
 from tipbench.machine.activity import Usage
 from tipbench.machine.controls import read_by_torch
 from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import LARGEST
-from tipbench.records.record import LOADING, PHASES
-from tipbench.suite.files import set_guides_aside
+from tipbench.records.record import LOADING
 from tipbench.tip.counts import operations
 from tipbench.tip.job import Job
 from tipbench.tip.needs import available_cores
@@ -47,7 +41,6 @@ from tipbench.tip.wording import plural
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.job_card import job_card
 from tipbench.worker.outputs import Outputs, Unequal, error, kinds, snapshot
-from tipbench.worker.serve import bound_output
 from tipbench.worker.switches import BINDING
 
 _STEPS = 2
@@ -154,7 +147,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     again = results_of(other)
     noise = None if again is None else _apart(outputs, again)
     if isinstance(job, GivenStep):
-        return add_ways(Survey(**{**vars(basis), "repeats": noise == 0.0, "noise": noise}), job, until)
+        return add_ways(replace(basis, noise=noise), job, until)
     assert isinstance(other, Job)
     _expect_epochs(name, other, calling)
     data, first_s = other.data, _loading_s(other)
@@ -172,10 +165,9 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
     others, faults = Usage.now().others(before_it), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     calling("its step", job.step)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
-    details = {
+    details: dict[str, Any] = {
         # The second step takes up to a third longer than later ones.
-        "step_s": _seconds(card) or step_s,
-        "repeats": noise == 0.0,
+        "step_s": phases_s(card) or step_s,
         "noise": noise,
         "rounding": None if nudged is None else _apart(outputs, nudged),
         # In double precision the job needs twice the memory, in addition to the first job's.
@@ -191,7 +183,7 @@ def survey(target: str, needed_s: float = math.inf) -> Survey:
         "not_compared": sorted(getattr(job, "not_compared", ())),
         **calling("one of many steps", lambda: _in_a_row(job, until)),
     }
-    return add_ways(Survey(**{**vars(basis), **details}), job, until, built)
+    return add_ways(replace(basis, **details), job, until, built)
 
 
 @contextmanager
@@ -362,7 +354,7 @@ def _profile(job: Job) -> dict[str, float]:
 
 def _with_starts(job: Job, card: dict[str, float]) -> dict[str, float]:
     """The profile with what it takes to start workers anew for each of short epochs, as a part of loading."""
-    batches, step_s = 0 if workers_started_anew(job) else len(job.loader()), _seconds(card)
+    batches, step_s = 0 if workers_started_anew(job) else len(job.loader()), phases_s(card)
     if not 0 < batches * step_s < IN_A_ROW_S:
         return card
     began = perf_counter()
@@ -374,23 +366,3 @@ def _with_starts(job: Job, card: dict[str, float]) -> dict[str, float]:
 
 def _in_a_row(job: Job | GivenStep, until: float) -> dict[str, Any]:
     return run_many_steps(job.step, min(until, perf_counter() + IN_A_ROW_S))
-
-
-def _seconds(card: Mapping[str, float]) -> float:
-    """Seconds of a step; 0 where they are unknown."""
-    return sum(card.get(phase, 0.0) for phase in PHASES)
-
-
-def main(target: str, answer: str, needed_s: str) -> None:
-    """Write to the file `answer`, as JSON: a Survey, or {"problem"}."""
-    bound_output()
-    set_guides_aside()
-    try:
-        content = asdict(survey(target, float(needed_s)))
-    except BadJob as bad:
-        content = {"problem": str(bad)}
-    Path(answer).write_text(json.dumps(content))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The process that runs a person's job at several numbers of workers, sizes of its batch, or numbers of threads.
+"""A person's job at several numbers of workers, sizes of its batch, or numbers of threads.
 
 All values are timed one after the other and then in the opposite order, so that a machine that gets slower meanwhile
 favours none. What is measured is information: no results are compared.
@@ -7,11 +7,7 @@ favours none. What is measured is information: no results are compared.
 from __future__ import annotations
 
 import gc
-import json
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -24,14 +20,12 @@ from tipbench.given.curve import BATCH, THREADS, WORKERS, JobCurve, Point
 from tipbench.given.forms import GivenStep, job_of
 from tipbench.given.loop import GivenJob
 from tipbench.given.target import BadJob, function
-from tipbench.suite.files import set_guides_aside
 from tipbench.tip.job import Job
 from tipbench.tip.needs import available_cores
 from tipbench.tip.way import loading_with_a_loader
 from tipbench.tip.wording import size
 from tipbench.worker.guard import seed_generators
 from tipbench.worker.memory import process_peaks
-from tipbench.worker.serve import bound_output
 
 _MOST_WORKERS, _TIMES = 16, (1, 2, 4)
 """Worker processes, as far as these are at most four a core; and multiples of the batch."""
@@ -213,21 +207,3 @@ def _curve(what: str, kept: dict[int, list[_Timed]], ended: str = "") -> JobCurv
 def _samples(batch: Any) -> int:
     """The length of the first tensor of a batch."""
     return next((len(leaf) for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
-
-
-def main(target: str, answer: str, what: str, within_s: str) -> None:
-    """Write to the file `answer`, as JSON: a JobCurve, or {"problem"}."""
-    bound_output()
-    set_guides_aside()
-    name = target.rpartition("/")[2]
-    try:
-        content = asdict(sweep_of_job(target, what, float(within_s)))
-    except BadJob as bad:
-        content = {"problem": f"{name}: {bad}"}
-    except Exception as error:  # of a person's job
-        content = asdict(JobCurve(what, ended=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"))
-    Path(answer).write_text(json.dumps(content))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

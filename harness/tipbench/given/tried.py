@@ -8,12 +8,13 @@ from contextlib import nullcontext
 from typing import Any
 
 from tipbench.given.command import GivenCommand
-from tipbench.given.diagnosis import FAULT_S, MAPPED, MUCH, WORTH_TRYING, diagnose
+from tipbench.given.diagnosis import MUCH, WORTH_TRYING, diagnose
 from tipbench.given.forms import GivenStep
 from tipbench.given.loop import GivenJob
 from tipbench.given.pair import WAY_SEPARATOR
 from tipbench.given.survey import Survey, WayHere
-from tipbench.given.workers import Compared, compare_loading
+from tipbench.given.target import BadJob
+from tipbench.given.workers import compare_loading
 from tipbench.machine import native
 from tipbench.machine.activity import OCCUPIED
 from tipbench.records.record import LOADING
@@ -30,8 +31,7 @@ def add_ways(
     """The survey, with the ways to follow each tip added. until: when loading must not be looked at any more, as
     `time.perf_counter` has it. built: builds a job like this one."""
     diagnosis = diagnose(survey)
-    data: dict[str, Compared] = {}
-    maps_much = FAULT_S * survey.faults >= MAPPED * survey.step_s
+    data: dict[str, tuple[str, str]] = {}
     for file in pair_files(BENCHMARKS):
         module = load_module(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
@@ -43,8 +43,9 @@ def add_ways(
             why_not = _why_not(way, job, survey)
             if way.loads_elsewhere and built and not why_not:
                 alike = name.rstrip("0123456789/")  # of any number of workers the data are the same
-                data[alike] = data.get(alike) or compare_loading(built, way.apply, survey.draws, until)
-                why_not, proof = data[alike].why_not, data[alike].words
+                if alike not in data:
+                    data[alike] = _compared(built, way, survey, until)
+                why_not, proof = data[alike]
             survey.ways.append(
                 WayHere(
                     tip=tip.id,
@@ -54,9 +55,7 @@ def add_ways(
                     why_not=why_not,
                     changes_numbers=way.changes_numbers,
                     one_of=tip.one_of,
-                    first=2
-                    if way.mends or survey.share(way.phase) >= MUCH or (way.keeps_pages and maps_much)
-                    else int(diagnosis.acts(tip.id, way.phase)),
+                    first=2 if way.mends or survey.share(way.phase) >= MUCH else int(diagnosis.acts(tip.id, way.phase)),
                     proof=proof,
                     takes_once=bool(way.once or tip.once),
                     env=dict(way.env),
@@ -67,6 +66,14 @@ def add_ways(
         if any(survey.device in pair.devices for pair in pairs) and not hasattr(module, "ON_ANY_JOB"):
             survey.by_hand.append((tip.id, tip.title, code_to_try(tip, pairs)))
     return survey
+
+
+def _compared(built: Callable[[], Any], way: Any, survey: Survey, until: float) -> tuple[str, str]:
+    """(Why a way that loads data elsewhere is not tried, how far it was shown that they stay the same)."""
+    try:
+        return "", compare_loading(built, way.apply, survey.draws, until)
+    except BadJob as why_not:
+        return str(why_not), ""
 
 
 def _why_not(way: Any, job: Job | GivenStep, survey: Survey) -> str:

@@ -49,7 +49,6 @@ class Way:
         mends: whether `applies` detects a fault, so that the way is tried before others.
         around: a context entered around a step that is no Job, in place of apply.
         mechanism: what shows it at work against a plain job, if the pairs' baseline is not one.
-        keeps_pages: whether memory that was given back stays mapped: tried first where a step maps much of it anew.
         loads_elsewhere: whether other processes load the data then, or load them further ahead of the steps, which may
             give other data: it is tried only where it was shown that they give the same.
     """
@@ -73,7 +72,6 @@ class Way:
     mends: bool = False
     around: Callable[[], AbstractContextManager[Any]] | None = None
     mechanism: Mechanism | None = None
-    keeps_pages: bool = False
     loads_elsewhere: bool = False
 
     @property
