@@ -13,8 +13,9 @@ from tests.made_up import info, measured, run, tip
 from tests.test_combination import with_speedup
 from tipbench.advise import tuned
 from tipbench.advise.combination import SIDE_WITHOUT
-from tipbench.advise.outcome import JobOutcome, is_open, is_unreliable, pays, remarks
-from tipbench.advise.page import as_json, lines, markdown
+from tipbench.advise.outcome import JobOutcome
+from tipbench.advise.page import TriedWay, advice_page, markdown
+from tipbench.advise.page import lines as page_lines
 from tipbench.given.survey import Survey, WayHere
 from tipbench.machine.controls import HEAP
 from tipbench.records.record import Record, VariantRecord
@@ -49,6 +50,10 @@ def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_to
     return JobOutcome(SURVEY, alone, tuple(on_top), {"optimized": speedup(whole), **each}, left_out or {})
 
 
+def lines(outcome: JobOutcome) -> list[str]:
+    return page_lines(advice_page(outcome))
+
+
 def test_members_and_what_was_left_out_are_named_with_what_they_bring() -> None:
     outcome = together(1.5, a=1.3, b=1.01, left_out={"c": speedup(1.0)})
     assert lines(outcome)[2:6] == [
@@ -63,13 +68,13 @@ def test_what_changes_results_stands_by_itself_with_how_far_results_are_off() ->
     outcome = replace(together(1.5, a=1.5), survey=C_CHANGES_RESULTS)
     line = "do c: 1.105x [1.097, 1.114] alone; results were not compared"
     assert lines(outcome)[3:-6] == ["  do a", f"  Alters results, so it stands by itself: {line}"]
-    page = markdown(outcome)
+    page = markdown(advice_page(outcome))
     assert f"## What alters results\n\n- {line}\n\n`python tuned.py --lossy` follows" in page
     error = {"method": "lossy", "tolerance": 0.1, "seeds": 2, "error": 0.004, "baseline_error": 1e-7}
     error["returned_error"] = 0.0012
     about = measured(info("Alone", tip=tip("c"), scale="macro"), {"optimized": 0.1}, equal={"optimized": error})
     alone = replace(outcome.alone, records=(*outcome.alone.records[:2], about))
-    page = markdown(replace(outcome, alone=alone))
+    page = markdown(advice_page(replace(outcome, alone=alone)))
     assert "the loss over the compared steps is 0.12 % off; compared in fp64" in page
     assert "error against fp64 0.004" in page
 
@@ -79,64 +84,92 @@ def test_a_job_that_is_off_from_itself_gets_no_advice(off: float, is_advice: boo
     itself = measured(info("Job", tip=tip("as-it-is"), scale="macro"), {"optimized": off})
     outcome = together(1.5, a=1.5)
     outcome = replace(outcome, alone=replace(outcome.alone, records=(itself, *outcome.alone.records)))
-    assert pays(outcome) is is_advice
-    assert is_unreliable(outcome) is not is_advice
+    assert outcome.pays is is_advice
+    assert outcome.is_unreliable is not is_advice
     said = "No number here can be trusted, so there is no advice: the job beside itself came out"
     assert (said in "\n".join(lines(outcome))) is not is_advice
 
 
 def test_a_busy_survey_without_a_launch_gives_no_advice() -> None:
     nothing = JobOutcome(replace(SURVEY, others=1.0), run([]), (), {})
-    assert is_unreliable(nothing)
+    assert nothing.is_unreliable
     assert "other programs kept 1.0 cores busy while the job was surveyed" in "\n".join(lines(nothing))
-    assert not is_unreliable(replace(nothing, survey=SURVEY))
-    assert not is_unreliable(replace(nothing, others=[0.0, 0.1])), "launches say it better"
+    assert not replace(nothing, survey=SURVEY).is_unreliable
+    assert not replace(nothing, others=[0.0, 0.1]).is_unreliable, "launches say it better"
 
 
-def answers(outcome: JobOutcome) -> dict[str, tuple[str, str]]:
-    return {one["tip"]: (one["answer"], one["gain"]) for one in as_json(outcome)["tips"]}  # type: ignore[attr-defined]
+ALONE = "1.105x [1.097, 1.114]"
+"""What each brings by itself."""
 
 
-def test_what_launches_that_chose_nothing_say_of_a_tip_counts_more_than_what_it_brings_alone() -> None:
-    outcome = together(1.5, a=1.3, b=1.01)
-    alone = answers(outcome)["c"][1]
-    assert answers(outcome)["a"] == ("use it", f"1.30x [1.27, 1.33] on top of the others; alone {alone}")
-    assert answers(outcome)["b"] == ("use it", alone)
+def tried(outcome: JobOutcome) -> dict[str, TriedWay]:
+    return {tip.name: tip for tip in advice_page(outcome).tips}
+
+
+def test_a_row_says_what_a_way_brings_alone_and_what_launches_that_chose_nothing_say_of_it() -> None:
+    rows = tried(together(1.5, a=1.3, b=1.01))
+    assert {(row.word, row.alone) for row in rows.values()} == {("faster", ALONE)}
+    assert rows["a"].together == "1.30x [1.27, 1.33] on top of the others"
+    assert rows["b"].together == "1.01x [0.99, 1.03] on top of the others, where it may bring nothing"
+    assert (rows["c"].together, rows["c"].do) == ("", "do c")
+    single = tried(together(1.5, a=1.3))["a"]
+    assert (single.together, single.do) == ("1.50x [1.47, 1.53] measured anew", "do a")
+    seemed = tried(together(1.0, a=1.0))["a"]
+    assert (seemed.together, seemed.do) == ("1.00x [0.98, 1.02] measured anew", ""), "it is no advice"
 
 
 def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() -> None:
-    outcome = together(1.5, a=1.3, b=1.2)
-    alone = answers(outcome)["c"][1]
-    assert answers(outcome)["c"] == ("use it", alone)
-    out = replace(outcome, left_out={"c": speedup(1.0)})
-    assert answers(out)["c"] == ("don't", f"1.00x [0.98, 1.02] on top of the changes; alone {alone}")
+    outcome = together(1.5, a=1.3, b=1.2, left_out={"c": speedup(1.0)})
+    left = tried(outcome)["c"]
+    assert (left.together, left.do) == ("left out, 1.00x [0.98, 1.02] on top of the others", "")
     survey = replace(SURVEY, ways=[way(name, one_of="optimizer") for name in "abc"])
-    excluded = replace(together(1.5, a=1.3), survey=survey)
-    assert answers(excluded)["c"] == ("don't", f"cannot be used with do a; alone {alone}")
+    excluded = tried(replace(together(1.5, a=1.3), survey=survey))["c"]
+    assert (excluded.together, excluded.do) == ("not with do a", "")
+
+
+def test_each_way_has_a_row_those_first_that_bring_most() -> None:
+    ways = [way("a"), replace(way("b"), name="b/most", do="do most"), replace(way("b"), name="b/least", do="do least")]
+    alone = run(
+        [
+            measured(info("Alone", tip=tip("a")), {"optimized": -0.1}),
+            measured(info("Alone", ["optimized", "least"], tip=tip("b")), {"optimized": 0.2, "least": 0.1}),
+        ]
+    )
+    outcome = replace(together(1.5), survey=replace(SURVEY, ways=ways), alone=alone)
+    rows = advice_page(outcome).tips
+    assert [(row.name, row.word) for row in rows] == [("b/most", "faster"), ("b/least", "faster"), ("a", "slower")]
+    assert lines(outcome)[-3] == f"faster  b (do most): {rows[0].alone}"
+    page = markdown(advice_page(outcome))
+    assert f"| **faster**: {rows[0].alone} | b | `do most` | not measured |" in page
+    assert "### b (b/most)" in page
+    assert "with the changes" not in page
+    assert "| tip | what to write | with the changes | price |" in markdown(advice_page(together(1.5, a=1.3)))
 
 
 def test_a_tip_that_could_not_be_measured_says_why_without_naming_a_side() -> None:
     about = info("Alone", tip=tip("a"))
-    for why, answer in (
-        (Reason("not-engaged", {"where": "optimized"}, "operations: 5 -> 5"), ("no effect here", "operations: 5 -> 5")),
+    for why, word, alone in (
+        (Reason("not-engaged", {"where": "optimized"}, "operations: 5 -> 5"), "no effect here", "operations: 5 -> 5"),
         (
             Reason("different-results.error", {"where": "optimized", "error": 0.1, "allowed": 0.01}),
-            ("other results", "error 0.1 against fp64; 0.01 allowed"),
+            "other results",
+            "error 0.1 against fp64; 0.01 allowed",
         ),
         (
             Reason("hang", {"seconds": 60, "doing": "optimized, step 1"}),
-            ("fails here", "no answer within 60 s while doing: optimized, step 1"),
+            "fails here",
+            "no answer within 60 s while doing: optimized, step 1",
         ),
     ):
         failed = Record(about, "failed", why, variants={"optimized": VariantRecord("failed", why)})
-        assert answers(replace(together(1.5), alone=run([failed])))["a"] == answer
+        row = tried(replace(together(1.5), alone=run([failed])))["a"]
+        assert (row.word, row.alone, row.price, row.do) == (word, alone, "", "")
 
 
-def test_members_that_were_not_left_out_in_turn_are_answered_with_what_all_bring() -> None:
+def test_members_that_were_not_left_out_in_turn_have_what_all_bring() -> None:
     outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": speedup(1.5)})
-    alone = answers(outcome)["c"][1]
-    assert answers(outcome)["a"] == ("use it", f"1.50x [1.47, 1.53] with all changes; alone {alone}")
-    assert remarks(outcome)[0].startswith("There was no time to leave each out")
+    assert tried(outcome)["a"].together == "1.50x [1.47, 1.53] with all changes"
+    assert outcome.remarks[0].startswith("There was no time to leave each out")
 
 
 CACHES = "Compile caches were empty: a later run finds there what is compiled, and starts sooner."
@@ -157,13 +190,8 @@ def test_what_changes_cost_once_and_in_memory_is_said_with_the_steps_that_pay_fo
         "  Together the changes cost 57.0 s once, paid back after about 1,100 steps, "
         f"and +30 % memory of all processes. {CACHES}",
     ]
-    stored = as_json(outcome)
-    prices = {one["tip"]: one["price"] for one in stored["tips"]}  # type: ignore[attr-defined]
-    assert prices == {"a": "", "b": "58.0 s once, paid back after about 3,900 steps", "c": ""}
-    combination = stored["together"]
-    assert isinstance(combination, dict)
-    assert (combination["once_s"], combination["pays_after_steps"]) == (57.0, 1140)
-    assert [one["pays_after_steps"] for one in combination["members"]] == [0, 3867]
+    on_top = "1.15x [1.13, 1.17] on top of the others; costs 58.0 s once, paid back after about 3,900 steps"
+    assert tried(outcome)["b"].together == on_top
 
 
 KEPT = (
@@ -230,25 +258,21 @@ def test_changes_that_may_bring_less_than_counts_are_no_advice() -> None:
     """A setting of the allocator was advised for 1.01x [1.00, 1.03]."""
     little = replace(speedup(1.014), verdict="at most 3 %", low=math.exp(-0.028), high=math.exp(-0.001))
     outcome = replace(together(1.5, a=1.3), sides={"optimized": little})
-    assert as_json(outcome)["together"] is None
-    assert lines(outcome)[2].startswith("Nothing worth changing")
-    tried = "Seemed to pay, but not more than 1 % for certain when measured anew: do a, 1.01x [1.00, 1.03]"
-    assert lines(outcome)[3] == f"  {tried}"
+    assert advice_page(outcome).together is None
+    anew = "do a seemed to pay, but not more than 1 % for certain when measured anew: 1.01x [1.00, 1.03]"
+    assert lines(outcome)[2:4] == [f"Nothing worth changing: {anew}", ""]
 
 
 def test_few_launches_are_likely_an_advice_where_their_interval_lies_beyond_5_percent_and_else_none() -> None:
     few = replace(speedup(13.2), verdict="inconclusive", effects=(1.0,))
     outcome = replace(together(1.5, a=1.3, b=1.2), sides={"optimized": few})
-    assert pays(outcome)
-    assert is_open(outcome)
+    assert outcome.pays
+    assert outcome.is_open
     assert lines(outcome)[2] == "13.2x [12.9, 13.5] with 2 changes, likely, from 1 launch"
     close = replace(outcome, sides={"optimized": replace(speedup(1.06), verdict="inconclusive")})
-    assert as_json(close)["together"] is None
-    assert lines(close)[2:4] == [
-        "Not known yet: 2 changes together, 1.06x [1.04, 1.08]",
-        "  Tried together, without a verdict yet: do a and do b, 1.06x [1.04, 1.08]",
-    ]
-    assert not is_open(together(1.5, a=1.3)), "what is decided needs no more"
+    assert advice_page(close).together is None
+    assert lines(close)[2:4] == ["Not known yet: 1.06x [1.04, 1.08] with do a and do b", ""]
+    assert not together(1.5, a=1.3).is_open, "what is decided needs no more"
 
 
 BUSY = (0.1, 1.0, 1.2)
@@ -258,11 +282,12 @@ BUSY = (0.1, 1.0, 1.2)
 def test_a_busy_machine_is_no_ground_for_advice() -> None:
     beside = "other programs kept 1.1 cores busy in 2 of 3 launches"
     outcome = replace(together(1.5, a=1.5), others=BUSY)
-    assert not pays(outcome)
+    assert not outcome.pays
     assert lines(outcome)[2] == f"This machine was busy, so there is no advice: {beside}"
     assert lines(outcome)[3] == "", "not what was tried either"
-    assert answers(outcome)["a"][1] == answers(together(1.5, a=1.5))["c"][1], "what was measured of each is still shown"
+    row = tried(outcome)["a"]
+    assert (row.alone, row.together, row.do) == (ALONE, "", ""), "what was measured of each is still shown"
     wanted = replace(outcome, on_busy=True)
-    assert pays(wanted)
+    assert wanted.pays
     assert lines(wanted)[2] == f"1.50x [1.47, 1.53] with 1 change, measured while {beside}"
     assert lines(replace(outcome, others=BUSY[:2])) == lines(together(1.5, a=1.5)), "one of two is no majority"

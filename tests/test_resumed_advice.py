@@ -14,7 +14,6 @@ import pytest
 from tests.test_advice_flow import Machine, summed
 from tests.test_advise_page import SURVEY, together
 from tipbench.advise import command, curves, parts, surveyed, tuned
-from tipbench.advise.outcome import gain
 from tipbench.cli import main
 from tipbench.given.curve import JobCurve
 from tipbench.given.survey import WayHere
@@ -128,7 +127,7 @@ def test_the_words_and_the_folder_of_a_command_are_typed_again(
 def test_what_is_taken_away_is_sound_whatever_a_job_is_called(tmp_path: Path) -> None:
     outcome = together(1.5, a=1.5)
     tuned.write(
-        tmp_path, "/x.py:job", replace(A_JOB, name='my "best"\\Users"""'), WAYS, gain(outcome), outcome.alone.controls
+        tmp_path, "/x.py:job", replace(A_JOB, name='my "best"\\Users"""'), WAYS, outcome.gain, outcome.alone.controls
     )
     ast.parse((tmp_path / "tuned.py").read_text())
     exports = (tmp_path / "tuned.env").read_text().splitlines()

@@ -45,7 +45,7 @@ def first_combination(
     best: dict[str, str] = {}
     for name, result in alone.items():
         least = max(noise, _LEAST_GAIN if result.verdict == "inconclusive" else 0.0)
-        if result.verdict == "faster" or (result.verdict != "slower" and log_gain(result) > least):
+        if result.verdict != "slower" and seems_to_pay(result, least):
             kind = one_of[name] or name
             best[kind] = max(best.get(kind, name), name, key=lambda each: log_gain(alone[each]))
     chosen = sorted(best.values(), key=lambda name: -log_gain(alone[name]))[:most]
@@ -57,15 +57,15 @@ def log_gain(result: Result | None) -> float:
     return (result.log_speedup if result else None) or 0.0
 
 
-def is_clear(result: Result | None, least: float) -> bool:
-    """Whether it is certain that a way brings something, or seems to be more than so much (ln)."""
+def seems_to_pay(result: Result | None, least: float) -> bool:
+    """Whether a way is faster for certain, or seems to bring more than `least` (ln)."""
     return result is not None and (result.verdict == "faster" or log_gain(result) > least)
 
 
 def clear(combination: Combination, alone: Mapping[str, Result]) -> Combination:
     """Those that bring something alone beyond doubt, and the one that brings most."""
     most = max(combination, key=lambda name: log_gain(alone[name]))
-    return tuple(name for name in combination if name == most or is_clear(alone[name], CLEARLY))
+    return tuple(name for name in combination if name == most or seems_to_pay(alone[name], CLEARLY))
 
 
 def left_out(combination: Combination, names: Collection[str]) -> Combination:
@@ -103,7 +103,7 @@ def next_combination(combination: Combination, sides: Mapping[str, Result], alon
     if harmful:
         return left_out(combination, {max(harmful, key=without.__getitem__)})
     idle = {name for name in without if not costs(results[name])}
-    little = {name for name in idle if not is_clear(alone.get(name), _LEAST_GAIN)}
+    little = {name for name in idle if not seems_to_pay(alone.get(name), _LEAST_GAIN)}
     if little and little != set(combination):
         return left_out(combination, little)
     return left_out(combination, {max(sorted(idle), key=without.__getitem__)}) if idle else combination

@@ -24,7 +24,7 @@ _LEAST = 3
 
 @dataclass(frozen=True)
 class StoredAdvice:
-    """What is read of an advice, as `page.as_json` has it."""
+    """What is read of an advice, as `page.AdvicePage` has it."""
 
     job: str
     machine: str

@@ -13,14 +13,14 @@ import math
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
 from tipbench.advise import page, tuned
 from tipbench.advise.combination import SIDE_WITHOUT, Combination, clear, first_combination, next_combination
 from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
-from tipbench.advise.outcome import JobOutcome, gain, is_open, is_unreliable, lossy, pays
+from tipbench.advise.outcome import JobOutcome
 from tipbench.advise.pairs import ALONE_PAIR, results_by_way, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
@@ -225,20 +225,21 @@ class Advice:
         """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
         tuned.remove(self.folder)  # of a conclusion from fewer launches
-        names, further = combination if pays(outcome) else (), tuple(lossy(outcome))[:1]
+        names, further = combination if outcome.pays else (), tuple(outcome.lossy)[:1]
         if names or further:
             members = [self.survey.by_name[name] for name in names]
-            said = gain(outcome) if names else "nothing that leaves the results as they are"
+            said = outcome.gain if names else "nothing that leaves the results as they are"
             tuned.write(self.folder, self.target, self.survey, members, said, outcome.alone.controls, further)
-        markdown = page.markdown(outcome)
+        shown = page.advice_page(outcome)
+        markdown = page.markdown(shown)
         title = plain(f"Which tips pay for {self.survey.name}")
         write_file(self.folder / "advice.md", markdown.encode("utf-8", "replace"))
         write_file(self.folder / "advice.html", html.render(markdown, title).encode("utf-8", "replace"))
-        write_file(self.folder / ADVICE_FILE, json.dumps(page.as_json(outcome), indent=1).encode())
-        print("", lines_of("\n".join(page.lines(outcome))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
-        if is_open(outcome):
+        write_file(self.folder / ADVICE_FILE, json.dumps(asdict(shown), indent=1).encode())
+        print("", lines_of("\n".join(page.lines(shown))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
+        if outcome.is_open:
             print(f"more launches: tipbench advise --resume {shlex.quote(str(self.folder))} {self.job.subject.words}")
-        return int(is_unreliable(outcome))
+        return int(outcome.is_unreliable)
 
 
 def _others(part: Path) -> list[float]:
