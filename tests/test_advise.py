@@ -197,9 +197,7 @@ def test_a_job_whose_process_ends_or_hangs_is_refused_in_one_sentence(monkeypatc
 
 
 def test_a_job_that_draws_anew_each_time_is_known_by_its_noise() -> None:
-    survey = survey_of("bad.py:drawn_anew")
-    assert survey.noise is not None
-    assert survey.noise > 0.01
+    assert (survey_of("bad.py:drawn_anew").noise or 0.0) > 0.01
 
 
 def test_what_a_job_makes_of_rounding_is_known(without_faults: Survey) -> None:

@@ -35,13 +35,7 @@ C_CHANGES_RESULTS = replace(SURVEY, ways=[way("a"), way("b"), way("c", changes_n
 def speedup(factor: float, once: tuple[float, float] | None = (3.0, 3.0)) -> Result:
     """Of the job with all members over the job without something. once: seconds that these two take once."""
     verdict = "slower" if factor > 1.02 else "inconclusive"
-    return with_speedup(
-        -math.log(factor),
-        verdict=verdict,
-        error=0.01,
-        step_s=0.1,
-        one_off_sides=once,
-    )
+    return with_speedup(-math.log(factor), verdict=verdict, error=0.01, step_s=0.1, one_off_sides=once)
 
 
 def together(whole: float, *, left_out: dict[str, Result] | None = None, **on_top: float) -> JobOutcome:
@@ -98,8 +92,7 @@ def test_a_busy_survey_without_a_launch_gives_no_advice() -> None:
     assert not replace(nothing, others=[0.0, 0.1]).is_unreliable, "launches say it better"
 
 
-ALONE = "1.105x [1.097, 1.114]"
-"""What each brings by itself."""
+ALONE = "1.105x [1.097, 1.114]"  # what each brings by itself
 
 
 def tried(outcome: JobOutcome) -> dict[str, TriedWay]:
@@ -124,17 +117,13 @@ def test_a_tip_that_pays_alone_and_not_beside_the_changes_is_not_to_be_used() ->
     assert (left.together, left.do) == ("left out, 1.00x [0.98, 1.02] on top of the others", "")
     survey = replace(SURVEY, ways=[way(name, one_of="optimizer") for name in "abc"])
     excluded = tried(replace(together(1.5, a=1.3), survey=survey))["c"]
-    assert (excluded.together, excluded.do) == ("not with do a", "")
+    assert (excluded.together, excluded.do) == ("not with a", "")
 
 
 def test_each_way_has_a_row_those_first_that_bring_most() -> None:
     ways = [way("a"), replace(way("b"), name="b/most", do="do most"), replace(way("b"), name="b/least", do="do least")]
-    alone = run(
-        [
-            measured(info("Alone", tip=tip("a")), {"optimized": -0.1}),
-            measured(info("Alone", ["optimized", "least"], tip=tip("b")), {"optimized": 0.2, "least": 0.1}),
-        ]
-    )
+    of_b = measured(info("Alone", ["optimized", "least"], tip=tip("b")), {"optimized": 0.2, "least": 0.1})
+    alone = run([measured(info("Alone", tip=tip("a")), {"optimized": -0.1}), of_b])
     outcome = replace(together(1.5), survey=replace(SURVEY, ways=ways), alone=alone)
     rows = advice_page(outcome).tips
     assert [(row.name, row.word) for row in rows] == [("b/most", "faster"), ("b/least", "faster"), ("a", "slower")]
@@ -148,22 +137,20 @@ def test_each_way_has_a_row_those_first_that_bring_most() -> None:
 
 def test_a_tip_that_could_not_be_measured_says_why_without_naming_a_side() -> None:
     about = info("Alone", tip=tip("a"))
-    for why, word, alone in (
-        (Reason("not-engaged", {"where": "optimized"}, "operations: 5 -> 5"), "no effect here", "operations: 5 -> 5"),
+    for why, shown in (
+        (Reason("not-engaged", {"where": "optimized"}, "operations: 5 -> 5"), ("no effect here", "operations: 5 -> 5")),
         (
             Reason("different-results.error", {"where": "optimized", "error": 0.1, "allowed": 0.01}),
-            "other results",
-            "error 0.1 against fp64; 0.01 allowed",
+            ("other results", "error 0.1 against fp64; 0.01 allowed"),
         ),
         (
             Reason("hang", {"seconds": 60, "doing": "optimized, step 1"}),
-            "fails here",
-            "no answer within 60 s while doing: optimized, step 1",
+            ("fails here", "no answer within 60 s while doing: optimized, step 1"),
         ),
     ):
         failed = Record(about, "failed", why, variants={"optimized": VariantRecord("failed", why)})
         row = tried(replace(together(1.5), alone=run([failed])))["a"]
-        assert (row.word, row.alone, row.price, row.do) == (word, alone, "", "")
+        assert (row.word, row.alone, row.price, row.do) == (*shown, "", "")
 
 
 def test_members_that_were_not_left_out_in_turn_have_what_all_bring() -> None:

@@ -199,7 +199,7 @@ class JobOutcome:
             return self._on_top(name) or f"{inverse_of(whole)} with all changes"
         members = [self.survey.by_name[member] for member in self.members if self.pays]
         rival = next((member for member in members if way.one_of and member.one_of == way.one_of), None)
-        return f"not with {rival.in_a_line}" if rival else ""
+        return f"not with {rival.name}" if rival else ""
 
     @property
     def ladder(self) -> str:
