@@ -58,7 +58,6 @@ def info(pair: str = "Pair", variants: Sequence[str] = ("optimized",), **more: A
         "device": "cpu",
         "sizes": {"batch": 32},
         "equal": "allclose",
-        "deadline": 300.0,
     }
     return PairInfo(pair=pair, variants=listed, **{**fixed, **more})
 
@@ -70,7 +69,7 @@ def launch(effects: Mapping[str, float], seed: int, rounds: int = 4, baseline_s:
     order = (half + half[::-1]) * rounds
     nothing = (0,) * len(order)
     seconds = tuple(times[name] for name in order)
-    return Launch(seed, tuple(order), seconds, nothing, nothing, nothing, nothing, rounds=rounds)
+    return Launch(seed, tuple(order), seconds, nothing, nothing, nothing, rounds=rounds)
 
 
 def measured(

@@ -71,7 +71,7 @@ class Machine:
             about = info(pair["name"], list(effects), tip=tip(file.name.removesuffix(".pair.json")), scale="macro")
             wall_s = launches * self.launch_s
             records.append(replace(measured(about, effects, launches=launches), wall_s=wall_s))
-        header = {"rules": 2, "folder": options.folder, "given": options.given}
+        header = {"folder": options.folder, "given": options.given}
         return stored(options.results, run(records, options=header))
 
     def _gain(self, ways: Iterable[str]) -> float:

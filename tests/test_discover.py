@@ -35,7 +35,6 @@ class _Shared(Pair):
 
 class Plain(_Shared):
     equal = Equal.BITWISE
-    deadline = 7
 
 class Many(_Shared, MacroPair):
     @process_settings(env={"OMP_NUM_THREADS": "{threads}"})
@@ -139,7 +138,7 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
         **{"published": "", "status": "current", "note": "not always", "why_not": ""},
         **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": "", "evidence": ""},
     }
-    assert (info.scale, info.equal, info.deadline, info.sizes) == ("micro", "bitwise", 7, {"elements": 5})
+    assert (info.scale, info.equal, info.sizes) == ("micro", "bitwise", {"elements": 5})
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
     assert info.file == "own/general/variety.py", "and not where the person works"
     assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")

@@ -24,7 +24,7 @@ DESCRIBED: dict[str, Any] = {
 TORCH: dict[str, Any] = {"torch": "2.15.0+cpu", "threads": 2, "built_for": "", "gpus": 1}
 FREE = 20 << 30
 CARD: dict[str, Any] = {
-    **{"index": 0, "name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30, "capability": "9.0"},
+    **{"name": "NVIDIA H100", "driver": "580.1", "memory_bytes": 80 << 30, "capability": "9.0"},
     **{"mig": False, "compute_mode": "default"},
 }
 
@@ -52,7 +52,7 @@ def test_a_complete_and_quiet_machine_is_ready(complete: Path) -> None:
 
 
 def with_cards(*cards: dict[str, Any]) -> dict[str, Any]:
-    return {"gpus": [{**CARD, "index": index, **card} for index, card in enumerate(cards)]}
+    return {"gpus": [{**CARD, **card} for card in cards]}
 
 
 EXCLUSIVE = {"compute_mode": "exclusive process"}

@@ -42,7 +42,7 @@ KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 
 def new_run(*records: Record, **more: Any) -> Run:
-    return run(records, options={"device": "auto", "seed": 0, "bare": False, "rules": 2}, **more)
+    return run(records, options={"device": "auto", "seed": 0, "bare": False}, **more)
 
 
 # ---- how it is made ----

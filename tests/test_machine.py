@@ -194,7 +194,7 @@ def refused(*_: object) -> None:
 
 
 def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_such_function(_: object) -> None:
+    def no_such_function(*_: object) -> None:
         raise AttributeError("of an nvidia-ml-py older than the question")
 
     def missing() -> None:
@@ -211,27 +211,20 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         DeviceGetCudaComputeCapability=lambda _: (9, 0),
         DeviceGetEnforcedPowerLimit=refused,
         DeviceGetMaxClockInfo=lambda _, kind: clocks[kind],
+        DeviceGetApplicationsClock=no_such_function,
         DeviceGetEccMode=lambda _: [1, 1],
         DeviceGetMigMode=refused,
         DeviceGetComputeMode=lambda _: 3,
-        DeviceGetClockInfo=lambda _, kind: clocks[kind],
-        DeviceGetTemperature=lambda _, sensor: {pynvml.NVML_TEMPERATURE_GPU: 41}[sensor],
-        DeviceGetPowerUsage=refused,
-        DeviceGetCurrentClocksEventReasons=no_such_function,
     )
     assert gpu.gpus({}) == [
         {
-            **{"index": 0, "name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
+            **{"name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
             **{"memory_bytes": 150 << 30},
             **{"power_limit_w": "denied", "max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "mig": "denied"},
             **{
                 "application_sm_mhz": "unavailable",
                 "application_memory_mhz": "unavailable",
                 "compute_mode": "exclusive process",
-            },
-            "readings": {
-                **{"sm_mhz": 1980, "memory_mhz": 3201, "celsius": 41, "milliwatts": "denied"},
-                "clock_events": "unavailable",
             },
         }
     ]
@@ -267,8 +260,7 @@ def four_cards(monkeypatch: pytest.MonkeyPatch) -> None:
 def indices(env: dict[str, str]) -> list[int]:
     cards = gpu.gpus(env)
     assert isinstance(cards, list)
-    assert [card["name"] for card in cards] == [MODELS[card["index"]] for card in cards]
-    return [card["index"] for card in cards]
+    return [MODELS.index(card["name"]) for card in cards]
 
 
 VISIBLE = [

@@ -48,7 +48,7 @@ CANARIES = {
 GPU = {
     "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85520809984, "driver": "570.86.15", "capability": "9.0",
     "power_limit_w": 700.0, "max_sm_mhz": 1980, "ecc": True, "mig": "unavailable",
-    "compute_mode": "exclusive process", "readings": {"sm_mhz": 1980, "celsius": 41, "milliwatts": "unavailable"},
+    "compute_mode": "exclusive process",
 }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def full_run() -> Run:
     return dataclasses.replace(
         of_suite,
         records=(*records[:2], record, records[3], broken, records[5]),
-        options={"size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs", "nnodes": 2},
+        options={"size": "S", "device": "cpu", "seed": 0, "folder": "/home/me/pairs"},
         later=("2026-03-02T09:30:00+00:00",),
         machine={
             **MADE_UP, "gpus": [GPU], "os": "Debian GNU/Linux 12 (bookworm)", "libc": "glibc 2.36", "turbo": "on",
@@ -199,14 +199,14 @@ def test_no_field_lets_a_canary_through(around: str) -> None:
 
 
 def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
-    card = {"index": 0, "name": "NVIDIA H200", "driver": "580.1-build-of-alice", "serial": "1234", "mig": "denied"}
+    card = {"name": "NVIDIA H200", "driver": "580.1-build-of-alice", "serial": "1234", "mig": "denied"}
     recorded = {
         **{"name": "alices-laptop", "cpu": "AMD EPYC", "memory_bytes": 1 << 34, "hostname": "alice", "os": "Alice 12"},
         **{"gpus": [card, {"name": "a card of alice"}, "alice"], "virtual": "unavailable", "kernel": "6.1.0-alice"},
     }
     assert redact(dataclasses.replace(FULL, machine=recorded)).run.machine == {
         **{"cpu": "AMD EPYC", "memory_bytes": 1 << 34, "virtual": "unavailable", "kernel": "6.1.0"},
-        "gpus": [{"index": 0, "name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
+        "gpus": [{"name": "NVIDIA H200", "driver": "580.1", "mig": "denied"}, {"name": "unavailable"}],
         "name": "amd-epyc-16g-2x-h200",
     }
 

@@ -144,7 +144,7 @@ class FakeWorker:
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
         seconds = self.machine.seconds(variant, self.seed, steps)
-        return {"seconds": seconds, "steal_ticks": 0, "throttled_us": 0, "pressure_us": 0, "switches": 0}
+        return {"seconds": seconds, "steal_ticks": 0, "throttled_us": 0, "pressure_us": 0}
 
 
 class FakeMachine:
@@ -434,7 +434,7 @@ def test_a_launch_of_very_long_rounds_has_those_it_tried(machine: FakeMachine, b
 def launch_of(*effects: float) -> Launch:
     """Of a round for each effect."""
     seconds = [("baseline", 1.0), ("optimized", 0.0), ("optimized", 0.0), ("baseline", 1.0)]
-    nothing = {"steal_ticks": 0, "throttled_us": 0, "pressure_us": 0, "switches": 0}
+    nothing = {"steal_ticks": 0, "throttled_us": 0, "pressure_us": 0}
     return Launch.of_blocks(
         0,
         len(effects),

@@ -40,6 +40,9 @@ SPOILT = "spoilt"
 """Name of a file in a compile cache that no further worker uses, as one of its workers was ended while it may have been
 compiling: torch takes a library that a killed linker has begun for a whole one."""
 
+DEADLINE = 300.0
+"""Seconds that a worker may take to answer one request before it is ended."""
+
 START_DEADLINE = 120.0
 """Seconds in which a worker must have imported torch and the pair's file."""
 
@@ -100,7 +103,6 @@ class Worker:
         server: forks it, and has the same environment except for OWN_VARIABLES; None: start a fresh process. Raises
         ServerGone.
         """
-        self._deadline = info.deadline
         self._scratch = scratch
         self._spoilt = Path(env["TORCHINDUCTOR_CACHE_DIR"]).with_name(SPOILT)
         self._begun: deque[str] = deque()
@@ -150,13 +152,13 @@ class Worker:
         self.ready()
         assert self._channel is not None
         doing = f"{command} {arguments.get('variant', '')}".strip()
-        with self._diagnosed(doing, self._deadline):
-            self._channel.send({"command": command, "arguments": arguments}, self._deadline)
+        with self._diagnosed(doing, DEADLINE):
+            self._channel.send({"command": command, "arguments": arguments}, DEADLINE)
         self._begun.append(doing)
 
     def finish(self) -> Any:
         """Sleep until the oldest begun request is answered. Raises WorkerFailed."""
-        return self._answer(self._begun.popleft(), self._deadline)
+        return self._answer(self._begun.popleft(), DEADLINE)
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """Send one request and sleep until it is answered. Raises WorkerFailed."""

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from tipbench.engine.checks import WARM, Start
-from tipbench.engine.handle import WorkerFailed, WorkerHandle
+from tipbench.engine.handle import DEADLINE, WorkerFailed, WorkerHandle
 from tipbench.engine.launcher import compiles
 from tipbench.engine.limits import Limits
 from tipbench.machine.activity import Usage
@@ -51,7 +51,7 @@ VERY_LONG_S = 1.0
 """Seconds. Steps at least this long never need an untimed step first: caches refill within milliseconds."""
 
 STRETCH_DEADLINES = 0.25
-"""Longest a stretch is planned to last, as a share of the pair's deadline for an answer."""
+"""Longest a stretch is planned to last, as a share of the deadline for an answer."""
 
 
 class NextLaunch:
@@ -217,7 +217,7 @@ class NextLaunch:
             name = variant.name
             if every or name in self._sharing():
                 both_s = blocks_s[name] + (longest if name == "baseline" else blocks_s["baseline"])
-                longest_s = STRETCH_DEADLINES * self._record.info.deadline
+                longest_s = STRETCH_DEADLINES * DEADLINE
                 seconds = min(self._limits.longest_s if every else both_s, longest_s)
                 with _of(name):
                     stretches[name] = self._stretch(variant, steps, seconds)

@@ -117,7 +117,6 @@ class _Given(Pair):
     scale = "macro"
     # A job may set its seeds itself.
     seeded = False
-    sets_switches = True
     spec: ClassVar[GivenPair]
 
     def built(self) -> Job | GivenStep:

@@ -29,7 +29,6 @@ class Field:
 
 
 CARD_FIELDS: Mapping[str, Field] = {
-    "index": Field(None, "the driver's number of the card, as nvidia-smi takes it"),
     "name": Field("hardware", "the card's name"),
     "memory_bytes": Field("hardware", "its memory", in_bytes=True),
     "driver": Field("software", "the driver's version"),
@@ -42,7 +41,6 @@ CARD_FIELDS: Mapping[str, Field] = {
     "ecc": Field("state", "whether memory corrects errors, which takes bandwidth from some cards"),
     "mig": Field("state", "whether the card is split into instances"),
     "compute_mode": Field("state", "which processes may use it"),
-    "readings": Field(None, "`GPU_READINGS` of the moment"),
 }
 """What `tipbench.machine.gpu.gpus` records of each card, in its order."""
 

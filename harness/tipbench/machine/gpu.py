@@ -57,24 +57,15 @@ def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:
     try:
         count = pynvml.nvmlDeviceGetCount()
         # The driver also counts cards that a cgroup keeps from this process; it gives no handle for them.
-        indexed = [(index, _ask(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
-        cards = [(index, handle) for index, handle in indexed if handle not in (UNAVAILABLE, DENIED)]
+        handles = [_ask(pynvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
+        cards = [handle for handle in handles if handle not in (UNAVAILABLE, DENIED)]
         if "CUDA_VISIBLE_DEVICES" in env:
-            handles = [handle for _, handle in cards]
-            cards = [cards[place] for place in _visible(pynvml, handles, env["CUDA_VISIBLE_DEVICES"])]
-        return [_card(pynvml, index, handle) for index, handle in cards]
+            cards = [cards[place] for place in _visible(pynvml, cards, env["CUDA_VISIBLE_DEVICES"])]
+        return [{name: _ask(of, pynvml, card) for name, of in GPU_SETTINGS.items()} for card in cards]
     except pynvml.NVMLError:
         return UNAVAILABLE
     finally:
         pynvml.nvmlShutdown()
-
-
-def _card(nvml: Any, index: int, handle: Any) -> dict[str, Any]:
-    return {
-        "index": index,
-        **{name: _ask(question, nvml, handle) for name, question in GPU_SETTINGS.items()},
-        "readings": {name: _ask(question, nvml, handle) for name, question in GPU_READINGS.items()},
-    }
 
 
 def _visible(nvml: Any, handles: Sequence[Any], listed: str) -> list[int]:

@@ -27,7 +27,7 @@ from tipbench.suite.source import sides, suite_source
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
-OPTIONS = ("size", "budget_s", "rules", "device", "seed", "bare", "nnodes")
+OPTIONS = ("size", "budget_s", "device", "seed", "bare")
 
 LONGEST_NAME = 60
 """Of a machine, as a part of a page's name."""

@@ -65,7 +65,6 @@ class RunOptions:
         bare: whether the process settings are not controlled.
         folder: where the pairs are; empty for the guides' own.
         budget_s: seconds after which nothing more is started; 0: until all is decided.
-        rules: number of the rules by which verdicts are made; runs until November 2026 have none.
         given: the person's own job that the pairs are about, as `tipbench advise` takes it in a shell.
     """
 
@@ -75,7 +74,6 @@ class RunOptions:
     bare: bool = False
     folder: str = ""
     budget_s: Number = 0.0
-    rules: Literal[2] = 2
     given: str = ""
 
 

@@ -77,7 +77,6 @@ class PairInfo(_Explained):
         device: "cpu" or "cuda".
         sizes: sizes of its inputs and model, by name.
         equal: how its outputs are compared, as in `tipbench.tip.pair.Equal`.
-        deadline: seconds until a request to its worker has failed.
         variants: baseline first.
         needs: what the machine must have for it.
         why: why it cannot run here; None where it can.
@@ -100,7 +99,6 @@ class PairInfo(_Explained):
     device: str
     sizes: Mapping[str, Any]
     equal: str
-    deadline: Number
     variants: tuple[VariantInfo, ...]
     needs: tuple[str, ...] = ()
     why: Reason | None = None
@@ -121,7 +119,7 @@ class PairInfo(_Explained):
 class Launch:
     """The blocks of one launch in the order in which they ran, one column for each observed quantity.
 
-    The four columns that say how the machine was disturbed hold -1 where the platform does not report them. A variant
+    The three columns that say how the machine was disturbed hold -1 where the platform does not report them. A variant
     whose verdict is decided is left out of further launches, and one that its tip's answer is not about may come later.
 
     Attributes:
@@ -131,7 +129,6 @@ class Launch:
         steal_ticks: time stolen by the hypervisor during the block, all cores (clock ticks of 1/100 s).
         throttled_us: time for which the cgroup was throttled (µs).
         pressure_us: time for which some task waited for a core (µs).
-        switches: involuntary context switches of the worker (count).
         gpu: driver's readings at each block's end, by name: "sm_mhz", "memory_mhz", "celsius" and "milliwatts" of the
             first rank's card, and "clock_events", NVML's bits of what limited the clock of any rank's card; -1 where
             not reported.
@@ -152,7 +149,6 @@ class Launch:
     steal_ticks: tuple[Whole, ...]
     throttled_us: tuple[Whole, ...]
     pressure_us: tuple[Whole, ...]
-    switches: tuple[Whole, ...]
     gpu: Mapping[str, tuple[Whole, ...]] = field(default_factory=dict)
     card: Mapping[str, Number] = field(default_factory=dict)
     stretches: Mapping[str, tuple[Seconds, ...]] = field(default_factory=dict)
@@ -189,8 +185,7 @@ class VariantRecord(_Explained):
         why: why it was skipped or failed; None otherwise.
         equal: {"method", "worst", "tolerance", "seeds"}. "worst" is the largest difference from the baseline relative
             to the tensor's largest value. Equal.REFERENCE and LOSSY have instead "error", the variant's distance from
-            the fp64 reference, and "baseline_error". Equal.TARGET has {"method", "seeds"}, and before November 2026
-            "target" and "lowest", the lowest score of both sides.
+            the fp64 reference, and "baseline_error". Equal.TARGET has {"method", "seeds"}.
         mechanism: {"what", "baseline", "optimized", "engaged"}: the count's name, both counts, and whether the tip
             takes effect. A count that this machine cannot make is {"unseen": why}; "engaged" is null then.
         memory: bytes, without the keys that the platform does not report: "tensor_peak" (live tensors, from the build

@@ -30,9 +30,8 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - memory: {"baseline": {...}, "variant": {...}}, each with those known of "tensor_peak", "steady_peak", "resident_peak",
   "tree", "allocated_peak", "reserved_peak", "device_used", in bytes.
 - equal: null, or {"method", "tolerance", "seeds"} with "worst" (bitwise, allclose) or "error" and
-  "baseline_error" (close to fp64, lossy), or {"method", "seeds"} (same target); runs before November 2026 have
-  {"method", "target", "seeds", "lowest"} (target reached), where "lowest" is the lowest score of both sides. A number
-  that is not finite is a string: "nan", "inf", "-inf".
+  "baseline_error" (close to fp64, lossy), or {"method", "seeds"} (same target). A number that is not finite is a
+  string: "nan", "inf", "-inf".
 - mechanism: null, or {"what", "baseline", "optimized", "engaged"}. Where nothing on the machine can count it, the
   counts are {"unseen": why} and "engaged" is null.
 - trainings: null, or {"sentence", "table"}: what whole trainings of both sides came to, and the table of the suite that

@@ -109,7 +109,6 @@ def facts(run: Run) -> Facts:
 def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "suite"), run.suite
     yield ("suite", "bare"), bool(run.options.get("bare"))
-    yield ("suite", "nodes"), run.options.get("nnodes", 1)  # of runs until November 2026, whose ranks several shared
     for part in PARTS:
         for field in fields_of_part(part, MACHINE_FIELDS):
             if field in run.machine or field in ESSENTIAL:
@@ -125,7 +124,6 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
         yield ("code", "commit"), run.commit
     if "size" in run.options:  # older runs knew one size alone
         yield ("options", "size"), run.options["size"]
-    yield ("options", "rules"), run.options.get("rules", 1)
 
 
 def hardware(run: Run) -> str:

@@ -49,7 +49,6 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         device=device,
         sizes=pair.sizes.on(tier),
         equal=str(pair.equal),
-        deadline=pair.deadline,
         variants=tuple(listed),
         needs=tuple(need.text for need in pair.needs),
         why=missing,

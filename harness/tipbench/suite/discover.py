@@ -160,7 +160,6 @@ def _broken(file: Path, device: str, reason: str) -> Record:
         device=device,
         sizes={},
         equal="",
-        deadline=0.0,
         variants=(),
     )
     return Record(info, "failed", Reason("import-error", detail=reason, fix=f"fix {file.name}"))

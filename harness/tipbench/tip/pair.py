@@ -198,8 +198,6 @@ class Pair:
     seeded: ClassVar[bool] = True
     """Whether results depend on the seed, because inputs or weights are drawn from the generators of random,
     numpy.random or torch. False: nothing is drawn, and equal results for every seed are right."""
-    sets_switches: ClassVar[bool] = False
-    """Whether its file and its builders may change switches of the process, for all sides."""
     sizes: ClassVar[Sizes] = Sizes({})
     flush_l2: ClassVar[bool] = False
     """On a GPU: empty its L2 cache before every step, and time each step by itself. For steps bound by memory: one
@@ -211,11 +209,9 @@ class Pair:
     truth: ClassVar[Mapping[str, float]] = {}
     """True speedup by variant (ratio, 1.0: no difference), where it is known because it was planted, such as
     {"optimized": 1.03}. It decides nothing: reports print it beside the verdict, and `tests/calibrate.py` counts."""
-    deadline: ClassVar[float] = 300.0
-    """Seconds the worker may take to answer one request before it is ended."""
-
     job_file: ClassVar[Path | None] = None
-    """The file of a person's own job that it runs; None: it runs its own code."""
+    """The file of a person's own job that it runs, which may change switches of the process; None: it runs its own
+    code."""
 
     def __init__(self, device: torch.device, size: Mapping[str, int] | None = None, for_test: bool = False) -> None:
         """size: by name; by default those of tier S. for_test: override them by `sizes.test`."""

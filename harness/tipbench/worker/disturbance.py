@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +17,11 @@ class Disturbance:
         steal_ticks: time stolen by the hypervisor, all cores (clock ticks of 1/100 s).
         throttled_us: time for which the cgroup was throttled (µs).
         pressure_us: time for which some task waited for a core (µs).
-        switches: involuntary context switches of this process (count).
     """
 
     steal_ticks: int
     throttled_us: int
     pressure_us: int
-    switches: int
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> Disturbance:
@@ -32,7 +29,6 @@ class Disturbance:
             _field(root / "proc/stat", "cpu ", 8),
             _throttled(root),
             _field(root / "proc/pressure/cpu", "some", -1),
-            resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
         )
 
     def since(self, earlier: Disturbance) -> dict[str, int]:

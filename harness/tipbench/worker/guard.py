@@ -62,7 +62,7 @@ class Guard:
         if self.pair_class.job_file is not None:
             self.file = self.pair_class.job_file  # errors are in the person's file
             set_guides_aside()
-        self._settled = not self.pair_class.sets_switches
+        self._settled = self.pair_class.job_file is None
         if self._settled:
             self.expect_unchanged(f"importing {file.name}", "global-switch.import")
         self.variants = {variant.name: variant for variant in variants(self.pair_class)}

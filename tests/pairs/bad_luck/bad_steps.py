@@ -98,8 +98,6 @@ class RaisesMemoryError(_Bad):
 class Hangs(_Bad):
     """With a child in a session of its own, as torchrun starts them: a signal to the group does not reach it."""
 
-    deadline = 5
-
     def bad(self) -> Any:
         child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
         Path(os.environ["TMPDIR"], "child").write_text(str(child.pid))
