@@ -322,8 +322,8 @@ def test_every_field_that_is_recorded_is_in_the_table() -> None:
     """Comparisons, pages and `publish` go by the table: a field that is not in it is nowhere."""
     cards = gpu.gpus({})
     assert isinstance(cards, list)
-    assert list(cards[0]) == list(CARD_FIELDS)
-    assert [*describe.describe()] == list(MACHINE_FIELDS)
+    assert cards[0].keys() == set(sum(CARD_FIELDS.values(), ()))
+    assert describe.describe().keys() == {"name", "gpus", *sum(MACHINE_FIELDS.values(), ())}
 
 
 def test_the_description_of_this_machine_is_json_and_holds_nothing_private() -> None:

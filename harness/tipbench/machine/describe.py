@@ -32,7 +32,7 @@ GIB = 1 << 30
 
 
 def describe(root: Path = ROOT) -> dict[str, Any]:
-    """What this machine is, as plain JSON: `MACHINE_FIELDS`.
+    """What this machine is, as plain JSON: its name, its "gpus" and `tipbench.machine.fields.MACHINE_FIELDS`.
 
     Takes about half a second; not to be called while timing.
     """

@@ -38,7 +38,7 @@ GPU_SETTINGS: dict[str, Callable[[Any, Any], Any]] = {
     "mig": lambda nvml, card: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
     "compute_mode": lambda nvml, card: COMPUTE_MODES[nvml.nvmlDeviceGetComputeMode(card)],
 }
-"""What a card is and can, and how it is set, as `tipbench.machine.fields.CARD_FIELDS` describes it."""
+"""What a card is and can, and how it is set: the fields of `tipbench.machine.fields.CARD_FIELDS`."""
 
 
 def gpus(env: Mapping[str, str] = os.environ) -> list[dict[str, Any]] | str:

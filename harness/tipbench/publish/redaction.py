@@ -90,10 +90,12 @@ def _date(date: str) -> str:
 
 def _machine(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Its name is made anew, of what is published anyway."""
-    machine = _listed(recorded, MACHINE_FIELDS)
+    machine = _listed(recorded, ("gpus", *sum(MACHINE_FIELDS.values(), ())))
     if isinstance(cards := recorded.get("gpus"), list):
         machine["gpus"] = [
-            {"name": UNAVAILABLE, **_listed(card, CARD_FIELDS)} for card in cards if isinstance(card, Mapping)
+            {"name": UNAVAILABLE, **_listed(card, sum(CARD_FIELDS.values(), ()))}
+            for card in cards
+            if isinstance(card, Mapping)
         ]
     return {**machine, "name": name_of(machine)[:LONGEST_NAME].strip("-")}
 
@@ -114,7 +116,7 @@ def _record(record: Record) -> Record | None:
     about = replace(
         public.info,
         file=info.file,
-        job=info.job if is_own(info.job.removeprefix(f"{info.tip['id']}.")) else "",
+        job=info.job if is_own(info.job.removeprefix(f"{info.tip.id}.")) else "",
         needs=(),
         variants=tuple(
             replace(side, settings=ProcessSettings(ranks=side.settings.ranks), needs=())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tipbench.machine.controls import HEAP, HEAP_BEFORE, controls_heap
-from tipbench.machine.fields import CARD_FIELDS, MACHINE_FIELDS, PARTS, fields_of_part
+from tipbench.machine.fields import CARD_FIELDS, IN_BYTES, MACHINE_FIELDS, PARTS
 from tipbench.machine.proc import DENIED, UNAVAILABLE
 from tipbench.records.record import Run
 from tipbench.tip.wording import size
@@ -110,7 +110,7 @@ def _facts(run: Run) -> Iterator[tuple[tuple[str, str], Any]]:
     yield ("suite", "suite"), run.suite
     yield ("suite", "bare"), bool(run.options.get("bare"))
     for part in PARTS:
-        for field in fields_of_part(part, MACHINE_FIELDS):
+        for field in MACHINE_FIELDS[part]:
             if field in run.machine or field in ESSENTIAL:
                 yield (part, field), run.machine.get(field, UNAVAILABLE)
     yield from _cards(run.machine)
@@ -140,8 +140,7 @@ def hardware(run: Run) -> str:
 
 def format_value(field: str, value: Any) -> str:
     """A field's value as a person reads it. field: its name, after `CARD` where it is one of the cards."""
-    fields, name = (CARD_FIELDS, field.removeprefix(CARD)) if field.startswith(CARD) else (MACHINE_FIELDS, field)
-    return _in_bytes(value) if name in fields and fields[name].in_bytes else as_text(value)
+    return _in_bytes(value) if field.removeprefix(CARD) in IN_BYTES else as_text(value)
 
 
 def _in_bytes(value: Any) -> str:
@@ -158,7 +157,7 @@ def _cards(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
     cards = machine["gpus"]
     yield ("hardware", "gpus"), len(cards) if isinstance(cards, list) else cards
     for part in PARTS if isinstance(cards, list) and cards else ():
-        for field in fields_of_part(part, CARD_FIELDS):
+        for field in CARD_FIELDS[part]:
             if all(isinstance(card, Mapping) and field in card for card in cards):
                 yield (part, f"{CARD}{field}"), [card[field] for card in cards]
 
