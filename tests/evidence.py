@@ -76,7 +76,7 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
         if name in now and info["sizes"] == now[name].sizes:
-            info["tip"] = dict(now[name].tip)
+            info["tip"] = asdict(now[name].tip)
             gone[name] = _variants(info) - _variants(asdict(now[name]))
             info["variants"] = [variant for variant in info["variants"] if variant["name"] not in gone[name]]
         else:

@@ -70,7 +70,7 @@ def comparisons(name: str, run: Run) -> Iterator[Comparison]:
                     effects.append(effect)
             if effects and record.info.device == "cpu":
                 kind = kind_of(record.info, variant, launches[0].by_stretch)
-                identical = record.info.tip["id"] == "control" and record.info.truth.get(variant, 1.0) == 1.0
+                identical = record.info.tip.id == "control" and record.info.truth.get(variant, 1.0) == 1.0
                 yield Comparison(name, kind, launches, effects, identical)
 
 

@@ -21,7 +21,7 @@ from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, 
 from tipbench.records.store import create
 from tipbench.records.trainings import Trainings
 from tipbench.report.result import Result
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import Claim, TipText
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 from tipbench.verdict.rules import RULES
@@ -40,9 +40,8 @@ MACHINE = {
 }  # fmt: skip
 
 
-def tip(id: str = "made-up", claim: Claim = Claim.FASTER, **more: Any) -> dict[str, Any]:
-    about = {"title": "Do so.", "guide": ["A1.1"], "published": "", "status": "current", "note": ""}
-    return {"id": id, "claim": str(claim), **about, **more}
+def tip(id: str = "made-up", claim: str = Claim.FASTER, **more: Any) -> TipText:
+    return TipText(**{"id": id, "claim": str(claim), "title": "Do so.", "guide": ("A1.1",), **more})
 
 
 NO_GPU = Reason("needs.gpus", {"wanted": 1, "found": 0})
@@ -176,26 +175,26 @@ BITWISE = {"method": "bitwise", "tolerance": 1e-4, "seeds": 3, "worst": 0.0}
 def realistic() -> Run:
     """Every outcome, verdict and answer once, in the order and size of a real run on two cores."""
     channels = tip(
-        "channels-last", title="Use the channels_last memory format for vision models.", guide=["A1.6"],
+        "channels-last", title="Use the channels_last memory format for vision models.", guide=("A1.6",),
         published="26-76 % on Xeon 8380 (PyTorch memory-format tutorial)",
         note="It can also be slower: pytorch#50036, pytorch#82699.",
     )  # fmt: skip
-    fuse = tip("fuse-pointwise", title="Fuse pointwise operations.", guide=["A1.5"])
+    fuse = tip("fuse-pointwise", title="Fuse pointwise operations.", guide=("A1.5",))
     loading = tip(
-        "async-loading", title="Load data in worker processes.", guide=["A1.1", "B3"], published="",
+        "async-loading", title="Load data in worker processes.", guide=("A1.1", "B3"), published="",
         note="DataLoader workers are processes, so the GIL is not the reason.",
     )  # fmt: skip
-    checkpoint = tip("checkpointing", Claim.LEANER, title="Checkpoint activations.", guide=["A1.7"])
-    debug = {**tip("no-debug-apis", title="Disable debugging APIs.", guide=["A1.8"]), "claim": "avoids a cost"}
-    graphs = tip("cuda-graphs", title="Use CUDA graphs.", guide=["A3.2"], published="1.2-3x (PyTorch blog)")
-    sync = tip("no-sync", title="Skip all-reduce while accumulating gradients.", guide=["A4.2"])
-    threads = tip("openmp-threads", title="Choose the number of OpenMP threads.", guide=["A2.2"])
+    checkpoint = tip("checkpointing", Claim.LEANER, title="Checkpoint activations.", guide=("A1.7",))
+    debug = tip("no-debug-apis", "avoids a cost", title="Disable debugging APIs.", guide=("A1.8",))
+    graphs = tip("cuda-graphs", title="Use CUDA graphs.", guide=("A3.2",), published="1.2-3x (PyTorch blog)")
+    sync = tip("no-sync", title="Skip all-reduce while accumulating gradients.", guide=("A4.2",))
+    threads = tip("openmp-threads", title="Choose the number of OpenMP threads.", guide=("A2.2",))
     grads = tip(
-        "grad-none", title="Set gradients to None.", guide=["A1.4"], status="default now",
+        "grad-none", title="Set gradients to None.", guide=("A1.4",), status="default now",
         note="The default since torch 2.0: the pair measures the old way against the new.",
     )  # fmt: skip
-    allocator = tip("allocator", title="Use jemalloc.", guide=["A2.4"], published="304 -> 262 ms (ResNet-50)")
-    control = tip("control", title="Identical code on both sides.", guide=[])
+    allocator = tip("allocator", title="Use jemalloc.", guide=("A2.4",), published="304 -> 262 ms (ResNet-50)")
+    control = tip("control", title="Identical code on both sides.", guide=())
     compile_s = {"baseline": {"build": 0.02, "warm_up": 0.1}, "optimized": {"build": 1.4, "warm_up": 7.1}}
     numbers = {f"num_workers={n}": n for n in (1, 2, 4)}
     sweep = list(numbers)
@@ -284,7 +283,7 @@ def hostile() -> Run:
     """A run with HOSTILE in every field that holds text."""
     everywhere = dict.fromkeys(("id", "title", "claim", "published", "status", "note", "why_not"), HOSTILE)
     about = info(
-        HOSTILE, [HOSTILE], tip={**everywhere, "guide": [HOSTILE]}, scale=HOSTILE, file=HOSTILE, device=HOSTILE,
+        HOSTILE, [HOSTILE], tip=tip(**everywhere, guide=(HOSTILE,)), scale=HOSTILE, file=HOSTILE, device=HOSTILE,
         sizes={HOSTILE: 1},
     )  # fmt: skip
     counted = {"what": HOSTILE, "baseline": HOSTILE, "optimized": [HOSTILE], "engaged": True}

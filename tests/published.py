@@ -15,7 +15,6 @@ import pytest
 
 from tests.made_up import BITWISE, CLOSE, MACHINE, NO_GPU, both, count, info, measured, run
 from tipbench.publish.wiki import ROOT_PAGE, Page, WikiError
-from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.record import Record, Run, VariantRecord
 from tipbench.report import markdown
 from tipbench.suite.files import BENCHMARKS, load_module
@@ -31,9 +30,8 @@ BOT_TOKEN = "0123456789abcdefghijklmnopqrstuv"
 def of(tip: str, pair: str, variants: Sequence[str] = ("optimized",), **more: Any) -> Any:
     """A PairInfo of one of the suite's own pairs."""
     (file,) = (file for file in BENCHMARKS.rglob(f"{tip.replace('-', '_')}.py") if f"class {pair}(" in file.read_text())
-    about = load_module(file, BENCHMARKS).TIP
-    texts = {field.name: getattr(about, field.name) for field in dataclasses.fields(about) if field.name != "mechanism"}
-    return info(pair, variants, tip=parse_line(dump_line(texts)), file=str(file.relative_to(BENCHMARKS.parent)), **more)
+    about = load_module(file, BENCHMARKS).TIP.texts
+    return info(pair, variants, tip=about, file=str(file.relative_to(BENCHMARKS.parent)), **more)
 
 
 def suite_run(id: str = "a" * 32, faster: float = 0.3, **more: Any) -> Run:

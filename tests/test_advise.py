@@ -75,7 +75,7 @@ def record_of(folder: Path, job: str, tip: str) -> Record:
         replace(way, why_not="") if way.name == tip and TOO_LITTLE.search(way.why_not) else way for way in survey.ways
     ]
     write_alone(folder, f"{JOBS / job}", replace(survey, ways=ways))
-    (info,) = (pair for pair in discover(folder, survey.device, of_data=True).pairs if pair.tip["id"] == tip)
+    (info,) = (pair for pair in discover(folder, survey.device, of_data=True).pairs if pair.tip.id == tip)
     with closing(Launcher(folder, controls(1))) as launcher:
         return check_pair(info, launcher.start, 0)
 

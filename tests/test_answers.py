@@ -290,7 +290,7 @@ def test_a_claim_of_fewer_failures_is_judged_by_what_was_counted_and_its_time_is
 
 
 def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
-    assert answer(job("Job", GAIN, tip={**tip(), "claim": "avoids a cost"})).kind == "use it"
+    assert answer(job("Job", GAIN, tip=tip(claim="avoids a cost"))).kind == "use it"
 
 
 # ---- the price ----
@@ -377,11 +377,11 @@ def test_a_tip_that_cannot_be_tried_says_what_is_missing() -> None:
     row = answer(skipped := Record(info(), "skipped", NO_GPU))
     assert row.kind == "not possible here"
     assert all(words in row.gain for words in ("needs 1 CUDA GPU", "remedy"))
-    assert results(run([skipped], planned=(skipped.name, f"{skipped.info.tip['id']}.Later"))) == []
+    assert results(run([skipped], planned=(skipped.name, f"{skipped.info.tip.id}.Later"))) == []
 
 
 def test_a_file_that_could_not_be_imported_is_reported_by_its_name() -> None:
-    about = replace(info(pair="", scale="", tip={**tip("my-tip", status=""), "claim": ""}), variants=())
+    about = replace(info(pair="", scale="", tip=tip("my-tip", "", status="")), variants=())
     (line,) = one_liners(run([Record(about, "failed", Reason("import-error", {}, "SyntaxError (my_tip.py, line 3)"))]))
     assert line.startswith("can't tell: ")
     assert line.endswith("SyntaxError (my_tip.py, line 3)")
@@ -442,7 +442,7 @@ def test_what_is_read_once_counts_once_in_all_sessions() -> None:
 def test_one_liners_have_one_line_a_tip_in_the_order_of_the_answers_and_leave_controls_out() -> None:
     made = realistic()
     lines = one_liners(made)
-    assert len(lines) == len({record.info.tip["id"] for record in made.records}) - 1
+    assert len(lines) == len({record.info.tip.id for record in made.records}) - 1
     assert not any("control" in line or "\n" in line for line in lines)
     order = [next(kind for kind in sorted(KINDS, key=len, reverse=True) if line.startswith(kind)) for line in lines]
     assert order == sorted(order, key=KINDS.index)

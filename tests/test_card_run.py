@@ -79,7 +79,7 @@ def test_eight_minutes_of_a_card_answer_twenty_tips(monkeypatch: pytest.MonkeyPa
         if record.launches and machine.now <= BUDGET_S:
             print(f"{machine.now:.0f} s: {record.name}")
     answered = {
-        record.info.tip["id"]
+        record.info.tip.id
         for record in records.values()
         if record.launches and any(judged.verdict == "faster" for judged in judge(record, RULES, 16))
     } - {CONTROL, TOGETHER}

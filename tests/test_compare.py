@@ -46,7 +46,7 @@ from tipbench.report.answer_kinds import IMPOSSIBLE, KINDS
 from tipbench.report.grade import HARDWARE, NOT, SAME, STATE, Grade, facts, grade
 from tipbench.report.result import Result
 from tipbench.report.results import results
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import Claim, TipText
 from tipbench.tip.reason import Reason
 from tipbench.verdict.estimate import priors
 from tipbench.verdict.launches import LaunchEffect
@@ -70,7 +70,7 @@ def on(cpu: str, *records: Record, **more: Any) -> Run:
     return run(records, **{"id": f"{cpu.lower()}{len(records):08}", **more, "machine": about})
 
 
-def a(effect: float, pair: str = "Pair", of: Mapping[str, Any] | None = None, **more: Any) -> Record:
+def a(effect: float, pair: str = "Pair", of: TipText | None = None, **more: Any) -> Record:
     """A pair whose `optimized` has this effect, in logarithms."""
     about = info(pair, tip=of or tip(), **more.pop("about", {}))
     return measured(about, {"optimized": effect}, **more)

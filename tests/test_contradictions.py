@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from tipbench.report.answer_kinds import ACTS, DO_NOT, WORKLOADS
 from tipbench.report.result import Result
 from tipbench.report.results import results
 from tipbench.report.ways import JOB_AS_IT_IS, WayEffect
+from tipbench.tip.pair import TipText
 
 FILES = sorted((Path(__file__).parents[1] / "results/reference").glob("*/*.jsonl"))
 
@@ -91,7 +91,7 @@ ALLOCATOR = tip(
 LAUNCHER = tip("launcher", title="Start by the launcher", do="python -m run_cpu --enable-tcmalloc train.py")
 
 
-def job(about: Mapping[str, Any], **effects: float) -> Record:
+def job(about: TipText, **effects: float) -> Record:
     return measured(info("Job", list(effects), scale="macro", task="training", tip=about), effects)
 
 
@@ -101,5 +101,5 @@ def job(about: Mapping[str, Any], **effects: float) -> Record:
 def test_what_is_advised_against_names_the_way_and_what_it_was_measured_against(against: str, expected: int) -> None:
     """tcmalloc costs time alone, and the launcher that preloads it pays: only where both were measured against the
     same do they contradict each other."""
-    allocator = job({**ALLOCATOR, "against": against}, optimized=-0.3, tcmalloc=-0.2)
+    allocator = job(replace(ALLOCATOR, against=against), optimized=-0.3, tcmalloc=-0.2)
     assert len(contradictions(results(run([allocator, job(LAUNCHER, optimized=0.2)])))) == expected

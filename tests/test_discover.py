@@ -15,6 +15,7 @@ from tipbench.machine.controls import HEAP
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, load_module, pair_files
+from tipbench.tip.pair import TipText
 
 HEAD = """
 import shared
@@ -133,11 +134,8 @@ def test_pairs_of_a_file_come_in_its_order_without_shared_bases_and_imported_one
 
 def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, folder: Path) -> None:
     info = pair(discovery, "variety.Plain")
-    assert info.tip == {
-        **{"id": "variety", "title": "Do so", "guide": ["A1.1", "B3"], "claim": "less memory"},
-        **{"published": "", "status": "current", "note": "not always", "why_not": ""},
-        **{"do": "", "called": "", "ways": {}, "once": "", "one_of": "", "when": "", "against": "", "evidence": ""},
-    }
+    guide = ("A1.1", "B3")
+    assert info.tip == TipText(id="variety", title="Do so", guide=guide, claim="less memory", note="not always")
     assert (info.scale, info.equal, info.sizes) == ("micro", "bitwise", {"elements": 5})
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
     assert info.file == "own/general/variety.py", "and not where the person works"

@@ -26,7 +26,7 @@ OTHER = {**MACHINE, "cpu": "Intel Xeon", "microarchitecture": "sapphirerapids", 
 
 
 def records(gain: float, control_s: float = 0.02, job_s: float = 0.5, failed: str = "") -> list[Record]:
-    control = tip("control", title="Identical code on both sides", guide=[])
+    control = tip("control", title="Identical code on both sides", guide=())
     one_core = info("SmallOperations", tip=control, file="benchmarks/control.py")
     job = info("Training", tip=tip("pays", title="Do what pays."), scale="macro", task="training")
     made = [

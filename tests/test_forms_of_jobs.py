@@ -162,7 +162,7 @@ def expect_advice(folder: Path, described: str, *job: str) -> None:
     done = ended(folder, "advise", "--busy", "--budget", "3m", *job)
     assert done.returncode in (0, 1), done.stderr  # 1: other tests beside this one make a job differ from itself
     runs = [store.read(file)[0] for file in folder.glob("advice/*/alone/**/*.jsonl")]
-    measured = [record.info.tip["id"] for run in runs for record in run.records if record.outcome == "measured"]
+    measured = [record.info.tip.id for run in runs for record in run.records if record.outcome == "measured"]
     assert AS_IT_IS in measured
     assert len(measured) == 2
     (page,) = [file.read_text() for file in folder.glob("advice/*/advice.md")]
@@ -191,7 +191,7 @@ def test_pairs_of_ones_own_are_measured(tmp_path: Path) -> None:
     done = ended(tmp_path, "run", "--from", "shapes.py", "--results", "results")
     assert done.returncode == 0, done.stderr
     (file,) = (tmp_path / "results").rglob("*.jsonl")
-    records = [record for record in store.read(file)[0].records if record.info.tip["id"] == "shapes"]
+    records = [record for record in store.read(file)[0].records if record.info.tip.id == "shapes"]
     sides = {record.info.pair: {side: of.outcome for side, of in record.variants.items()} for record in records}
     assert sides == {
         "Ways": dict.fromkeys(["baseline", "optimized", "another"], "measured"),

@@ -76,8 +76,8 @@ def test_the_readme_s_sentences_are_those_of_its_run() -> None:
 
 def findings(*sentences: GuideSentence) -> list[list[str]]:
     """The cells of the one table that a made-up run gives."""
-    about = tip("amp", guide=["A3.6"])
-    sweep = tip("async-loading", guide=["A1.1"])
+    about = tip("amp", guide=("A3.6",))
+    sweep = tip("async-loading", guide=("A1.1",))
     ways = {"optimized": 0.7, "half": 0.2}
     points = {"n=1": 0.1, "n=4": 0.3}
     results = run(

@@ -87,7 +87,7 @@ def test_a_package_of_theirs_named_benchmarks_is_theirs_when_imported_in_a_step_
     file.write_text(f"import torch\nfrom benchmarks.data import WIDTH\n{step}\ndef job():\n    return step\n")
     survey = survey_job(f"{file}:job")
     write_alone(tmp_path / "pairs", f"{file}:job", survey)
-    (info,) = (pair for pair in discover(tmp_path / "pairs", "cpu", of_data=True).pairs if pair.tip["id"] == "as-it-is")
+    (info,) = (pair for pair in discover(tmp_path / "pairs", "cpu", of_data=True).pairs if pair.tip.id == "as-it-is")
     with closing(Launcher(tmp_path / "pairs", controls(1))) as launcher:
         assert check_pair(info, launcher.start, 0).outcome == "measured"
 

@@ -212,11 +212,11 @@ def test_of_a_machine_fields_of_the_table_leave_in_their_forms() -> None:
 
 
 def test_texts_and_code_of_a_tip_are_the_suites_own(suite: Any) -> None:
-    assert all(is_own(text) for info in suite.pairs for text in (info.tip["do"], *sum(info.tip["ways"].items(), ())))
+    assert all(is_own(text) for info in suite.pairs for text in (info.tip.do, *sum(info.tip.ways.items(), ())))
     assert declares("benchmarks/control.py", "Convolution")
     assert not declares("benchmarks/control.py", "Canary")
     about = ("records", 2, "info")
-    changed = planted(FULL, (*about, "tip", ("item", "when")), "canary")
+    changed = planted(FULL, (*about, "tip", "when"), "canary")
     assert redact(changed).withheld == ("channels-last.Convolution",), "without its condition an answer would mislead"
     changed = planted(FULL, (*about, "code", ("item", "optimized")), "def canary(): ...")
     assert redact(changed).run.records[2].info.code == {}

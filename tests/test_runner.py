@@ -555,7 +555,7 @@ def test_where_the_way_that_is_asked_for_costs_the_others_are_too(gain: float, c
 @pytest.mark.parametrize(("device", "first"), [("cpu", "amp"), ("cuda", "together")])
 def test_on_a_card_comes_first_what_its_owners_ask(device: str, first: str) -> None:
     pairs = [info("Job", tip=tip(name), scale="macro", device=device) for name in ("x", "together", "amp")]
-    assert first_of_tips(pairs)[0].tip["id"] == first
+    assert first_of_tips(pairs)[0].tip.id == first
 
 
 def test_further_ways_of_a_whole_job_are_checked_when_they_are_due() -> None:
@@ -679,7 +679,7 @@ def test_pairs_are_checked_at_the_same_time(machine: FakeMachine) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_one_off_costs_are_measured_where_claimed_and_last_where_a_tip_pays(machine: FakeMachine, at_once: int) -> None:
-    sooner = replace(info("Sooner"), tip={**info().tip, "claim": Claim.SOONER})
+    sooner = replace(info("Sooner"), tip=tip(claim=Claim.SOONER))
     plan = replace(PLAN, at_once=at_once)
     learnt = [
         (record.info.pair, bool(record.variants["optimized"].one_off)) for record in machine.run([*PAIRS, sooner], plan)
@@ -755,7 +755,7 @@ def test_the_next_launches_of_several_pairs_are_prepared_together_where_there_is
 def test_on_a_card_launches_are_prepared_together_once_it_is_known_that_they_fit() -> None:
     """Memory passes are not: a card's free memory is the same for all."""
     machine, together = close(spread=0.1), []
-    leaner = [replace(each, tip={**each.tip, "claim": Claim.LEANER}) for each in PAIRS]
+    leaner = [replace(each, tip=replace(each.tip, claim=Claim.LEANER)) for each in PAIRS]
     machine.card_bytes = {info.pair: 10 for info in PAIRS}
 
     def before(worker: FakeWorker, command: str, arguments: dict[str, Any]) -> None:

@@ -112,7 +112,7 @@ def test_what_holds_no_such_pair_has_no_sides(text: str) -> None:
 
 
 def test_every_pair_of_the_suite_shows_both_sides(suite: Discovery) -> None:
-    for info in (info for info in suite.pairs if info.tip["id"] != "control"):  # its sides are one
+    for info in (info for info in suite.pairs if info.tip.id != "control"):  # its sides are one
         assert {"baseline", "optimized"} <= set(info.code), info.name
         assert all(ast.parse(text).body for text in info.code.values()), info.name
         further = {variant.name for variant in info.variants if "=" not in variant.name}

@@ -85,7 +85,7 @@ class PairFile(pytest.File):
                 raise self.CollectError(plain(broken.reason))
         pairs = [info for info in discovery.pairs if root / info.file == self.path]
         if pairs:
-            yield TipCollector.from_parent(self, name=str(pairs[0].tip["id"]), pairs=pairs)
+            yield TipCollector.from_parent(self, name=pairs[0].tip.id, pairs=pairs)
 
 
 class TipCollector(pytest.Collector):

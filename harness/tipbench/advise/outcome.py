@@ -71,7 +71,7 @@ class JobOutcome:
         """Seconds of a step of the job as it is, the median in each launch of its comparisons."""
         loaded, steps = self.survey.epoch or IN_A_ROW, []
         for record in self.alone.records:
-            in_a_row = loaded if self.survey.workers or record.info.tip["id"] in LOADING_TIPS else 1
+            in_a_row = loaded if self.survey.workers or record.info.tip.id in LOADING_TIPS else 1
             for launch in record.launches:
                 blocks = [took for side, took in zip(launch.variant, launch.seconds, strict=True) if side == "baseline"]
                 steps.append(median(blocks) / record.steps / in_a_row)

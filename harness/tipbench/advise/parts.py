@@ -138,7 +138,7 @@ class Advice:
         file = results_file(self.folder / ALONE_RUN)
         tips = {way.tip for way in self.survey.ways if way.name in combination}
         records = store.read(file)[0].records if file else ()
-        alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip["id"] in tips)
+        alone = (record.wall_s / max(1, len(record.launches)) for record in records if record.info.tip.id in tips)
         return 2 * sum(alone)
 
     def _combined(self, place: Path, combination: Combination, budget_s: float, each: bool = True) -> int:

@@ -26,32 +26,32 @@ def first_of_tips(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """One pair of each tip that can run here, a whole job if it has one, because readers want its result first: those
     of FOREMOST, or on a GPU of FOREMOST_ON_A_CARD, before all others."""
     first: dict[str, PairInfo] = {}
-    for info in sorted(pairs, key=lambda info: (info.scale != "macro", info.pair != FOREMOST.get(info.tip["id"]))):
+    for info in sorted(pairs, key=lambda info: (info.scale != "macro", info.pair != FOREMOST.get(info.tip.id))):
         if not info.why:
-            first.setdefault(info.tip["id"], info)
+            first.setdefault(info.tip.id, info)
     foremost = FOREMOST_ON_A_CARD if any(info.device == "cuda" for info in pairs) else FOREMOST
     place = {tip: number for number, tip in enumerate(foremost)}
-    chosen = [info for info in pairs if info is first.get(info.tip["id"])]
-    return sorted(chosen, key=lambda info: place.get(info.tip["id"], len(place)))
+    chosen = [info for info in pairs if info is first.get(info.tip.id)]
+    return sorted(chosen, key=lambda info: place.get(info.tip.id, len(place)))
 
 
 def answer_pairs(pairs: Sequence[PairInfo]) -> list[PairInfo]:
     """Those that answers depend on: whole jobs, all pairs of tips without any that can run here, and the controls."""
-    with_jobs = {info.tip["id"] for info in pairs if info.scale == "macro" and not info.why} - {CONTROL}
-    return [info for info in pairs if info.scale == "macro" or info.tip["id"] not in with_jobs]
+    with_jobs = {info.tip.id for info in pairs if info.scale == "macro" and not info.why} - {CONTROL}
+    return [info for info in pairs if info.scale == "macro" or info.tip.id not in with_jobs]
 
 
 def headline_variants(record: Record, rules: Rules, cores: int) -> list[str]:
     """The variants of a pair that its tip's answer is about: of a whole job one, if that can be measured, is not the
     best of a sweep and is not found slower, as another may pay; otherwise all. None where no answer waits: of a control
     with OF_A_CONTROL launches, and of what is the default now."""
-    is_default = record.info.tip.get("status", "").startswith(DEFAULT_NOW)
-    if is_default or (record.info.tip["id"] == CONTROL and len(record.launches) >= OF_A_CONTROL):
+    is_default = record.info.tip.status.startswith(DEFAULT_NOW)
+    if is_default or (record.info.tip.id == CONTROL and len(record.launches) >= OF_A_CONTROL):
         return []
     names = [variant.name for variant in measurable(record) if variant.name != "baseline"]
     worded = record.info.worded or "optimized"
     is_one = record.info.scale == "macro" and worded in names
-    judged = judge(record, rules, cores) if is_one and record.info.tip["claim"] == Claim.FASTER else []
+    judged = judge(record, rules, cores) if is_one and record.info.tip.claim == Claim.FASTER else []
     is_slower = any(each.variant == worded and each.verdict == "slower" for each in judged)
     return [worded] if is_one and not is_slower else names
 
@@ -67,7 +67,7 @@ def lacks_memory(record: Record, rules: Rules, cores: int) -> bool:
     variants = record.variants.values()
     if record.outcome != "measured" or all(each.one_off for each in variants if each.outcome == "measured"):
         return False
-    is_about_it = record.info.tip["claim"] in (Claim.LEANER, Claim.SOONER)
+    is_about_it = record.info.tip.claim in (Claim.LEANER, Claim.SOONER)
     return is_about_it or any(result.verdict == "faster" for result in judge(record, rules, cores))
 
 

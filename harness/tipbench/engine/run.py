@@ -250,7 +250,7 @@ def measure_machine(options: Options) -> tuple[int, Path]:
     listed = [*(pairs if options.names else discovery.pairs), *(record.info for record in discovery.broken)]
     chosen = select(listed, options.names)
     # What is given has a control of its own: the job beside itself.
-    own = [info for info in pairs if info.tip["id"] == CONTROL and not options.given]
+    own = [info for info in pairs if info.tip.id == CONTROL and not options.given]
     planned = add_control(chosen, own)
     commit, why = suite_commit()
     if why:

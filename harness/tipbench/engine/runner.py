@@ -193,7 +193,7 @@ class _Runner:
             self._undecided[record.name] = launches_to_decide(record, plan.rules, plan.cores)
             self._headline[record.name] = headline_variants(record, plan.rules, plan.cores)
             if record.info.scale == "macro" and not self._requested(record):
-                self._answered.add(record.info.tip["id"])
+                self._answered.add(record.info.tip.id)
             if lacks_memory(record, plan.rules, plan.cores):
                 self._lacks_memory.add(record.name)
             else:
@@ -281,7 +281,7 @@ class _Runner:
 
     def _is_judged_by_pass(self, record: Record) -> bool:
         """Of memory, where the checks have not read live tensors: on a GPU."""
-        claim = record.info.tip["claim"]
+        claim = record.info.tip.claim
         return claim == Claim.SOONER or (claim == Claim.LEANER and not record.variants["baseline"].memory)
 
     def _launches(self, most: float = math.inf, within_s: float = math.inf) -> Iterator[Record]:
@@ -344,7 +344,7 @@ class _Runner:
         cost_s += check_s if self._unchecked_ways(record) else 0.0
         worth = 1.0
         if record.info.scale == "macro" and self._requested(record):
-            worth = WHOLE_JOB if record.info.tip["id"] in self._answered else UNANSWERED * WHOLE_JOB
+            worth = WHOLE_JOB if record.info.tip.id in self._answered else UNANSWERED * WHOLE_JOB
         return OpenPair(record.name, launches, left, cost_s, worth)
 
     def _measure_each(self, group: Sequence[Measurement], what: str) -> Iterator[Record]:

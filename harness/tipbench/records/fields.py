@@ -6,8 +6,7 @@ JSON puts any type in any place, so each field is checked once, on reading; stat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -75,28 +74,6 @@ class RunOptions:
     folder: str = ""
     budget_s: Number = 0.0
     given: str = ""
-
-
-@dataclass(frozen=True)
-class StoredTip:
-    """The fields of a `tipbench.tip.pair.Tip` that reports show. Empty: not known, as in older files."""
-
-    id: str
-    title: str
-    claim: str
-    guide: tuple[Any, ...] = ()
-    published: str = ""
-    status: str = ""
-    note: str = ""
-    why_not: str = ""
-    do: str = ""
-    called: str = ""
-    ways: Mapping[str, str] = field(default_factory=dict)
-    once: str = ""
-    one_of: str = ""
-    when: str = ""
-    against: str = ""
-    evidence: str = ""
 
 
 class MechanismFields(TypedDict, total=False):

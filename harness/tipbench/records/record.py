@@ -15,10 +15,10 @@ from tipbench.records.fields import (
     Positive,
     Ratio,
     Seconds,
-    StoredTip,
     Whole,
     convert,
 )
+from tipbench.tip.pair import TipText
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
@@ -68,7 +68,7 @@ class PairInfo(_Explained):
     """A pair as discovery describes it on one device.
 
     Attributes:
-        tip: fields of `tipbench.tip.pair.Tip`, as plain JSON.
+        tip: the texts of its tip.
         pair: name of its class; empty for a file that could not be imported.
         scale: "micro" or "macro".
         file: relative to the folder that holds the folder of pairs (`benchmarks/general/no_grad.py`), so that no
@@ -91,7 +91,7 @@ class PairInfo(_Explained):
         code: source text by side, from `tipbench.suite.source.sides`.
     """
 
-    tip: Mapping[str, Any]
+    tip: TipText
     pair: str
     scale: str
     file: str
@@ -112,7 +112,7 @@ class PairInfo(_Explained):
     @property
     def name(self) -> str:
         """`tip.Pair`; the tip alone for a file that could not be imported."""
-        return f"{self.tip['id']}.{self.pair}" if self.pair else str(self.tip["id"])
+        return f"{self.tip.id}.{self.pair}" if self.pair else self.tip.id
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,6 @@ class Record(_Explained):
 
     def check(self) -> None:
         """Check the fields that are plain JSON. Raises MalformedRecord."""
-        convert(self.info.tip, StoredTip, "info.tip")
         check_variants(self.variants)
         for launch in self.launches:
             check_launch(launch, self.info)

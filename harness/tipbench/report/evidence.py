@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from tipbench.records.fields import StoredTip
 from tipbench.report.answer_kinds import DO_NOT, SMALL, UNCLEAR
 from tipbench.report.result import Result, meets_claim
 from tipbench.report.trained import describe_trainings
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import Claim, TipText
 from tipbench.tip.wording import equal_work, size, value
 
 _GPU_READINGS = {
@@ -39,7 +38,7 @@ def reason(row: Result) -> str:
     return f"{row.reason} (remedy: {row.remedy})" if row.reason and row.remedy else row.reason
 
 
-def _promise(tip: StoredTip) -> Iterator[str]:
+def _promise(tip: TipText) -> Iterator[str]:
     guide = f" ({', '.join(map(str, tip.guide))})" if tip.guide else ""
     if tip.claim:
         published = f"its figure: {tip.published}" if tip.published else "it gives no figure"

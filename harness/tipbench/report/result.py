@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tipbench.records.fields import StoredTip
 from tipbench.records.trainings import Trainings
-from tipbench.tip.pair import CONTROL, Claim
+from tipbench.tip.pair import CONTROL, Claim, TipText
 from tipbench.tip.reason import Reason
 from tipbench.verdict.statistics import Mean
 
@@ -78,7 +77,7 @@ class Result:
     """
 
     tip: str
-    about: StoredTip
+    about: TipText
     pair: str
     scale: str
     variant: str

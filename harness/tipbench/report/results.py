@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tipbench.records.fields import StoredTip, convert
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.trainings import Trainings, read_trainings
 from tipbench.report.result import READINGS, Result
@@ -78,8 +77,8 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
     readings = READINGS if info.device == "cuda" and is_measured else ()
     one_off = math.fsum(baseline.one_off.values()), math.fsum(variant.one_off.values())
     return Result(
-        tip=info.tip["id"],
-        about=convert(info.tip, StoredTip),
+        tip=info.tip.id,
+        about=info.tip,
         pair=info.pair,
         scale=info.scale,
         variant=judgement.variant,
@@ -125,7 +124,7 @@ def _trainings(info: PairInfo, variant: str, folder: str) -> tuple[Trainings, Tr
     root = Path(folder) if folder else BENCHMARKS
     file = root.parent / info.file
     try:
-        counted = read_trainings(file.with_name(info.tip.get("evidence", f"{file.stem}.toml"))).get(info.pair, {})
+        counted = read_trainings(file.with_name(info.tip.evidence or f"{file.stem}.toml")).get(info.pair, {})
     except (OSError, ValueError):
         return None
     is_of_other_code = info.code and info.code != sides(file_text(file), info.pair)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery
+from tipbench.tip.pair import TipText
 from tipbench.tip.wording import plain
 
 
@@ -25,9 +25,9 @@ def as_text(discovery: Discovery) -> str:
     """For people, and safe in a terminal whatever files say: a block a tip, a line a pair."""
     lines = []
     for tip, pairs in _tips(discovery):
-        guide = f"  [{plain(', '.join(map(str, tip['guide'])))}]" if tip["guide"] else ""
-        status = "" if tip["status"] == "current" else f"  ({plain(tip['status'])})"
-        lines += ["", plain(f"{tip['id']}: {tip['title']}") + guide + status]
+        guide = f"  [{plain(', '.join(tip.guide))}]" if tip.guide else ""
+        status = "" if tip.status == "current" else f"  ({plain(tip.status)})"
+        lines += ["", plain(f"{tip.id}: {tip.title}") + guide + status]
         width = max(len(info.pair) for info in pairs)
         for info in pairs:
             reason, remedy = _obstacle(info)
@@ -46,7 +46,7 @@ def as_text(discovery: Discovery) -> str:
     return "\n".join(lines).lstrip("\n")
 
 
-def _tips(discovery: Discovery) -> Iterator[tuple[dict[str, Any], list[PairInfo]]]:
+def _tips(discovery: Discovery) -> Iterator[tuple[TipText, list[PairInfo]]]:
     for _, group in groupby(discovery.pairs, key=lambda info: info.file):
         pairs = list(group)
-        yield dict(pairs[0].tip), pairs
+        yield pairs[0].tip, pairs

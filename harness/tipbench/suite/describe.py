@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
     ranks = max(variant.settings.ranks for variant in variants(pair))
     if not missing and device == "cuda" and ranks > 1:
         missing = unmet((gpu(ranks),), device)  # each rank has one of its own
-    texts = {field.name: getattr(tip, field.name) for field in fields(tip) if field.name != "mechanism"}
     if tip.evidence:
         read_trainings(file.with_name(tip.evidence))  # raises where it cannot be used
     listed = []
@@ -41,7 +40,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip=texts | {"against": pair.against or tip.against},
+        tip=replace(tip.texts, against=pair.against or tip.against),
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),

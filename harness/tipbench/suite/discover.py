@@ -27,6 +27,7 @@ from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.fields import convert
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.files import data_files, pair_files
+from tipbench.tip.pair import TipText
 from tipbench.tip.reason import Reason
 from tipbench.tip.wording import plain
 
@@ -150,9 +151,8 @@ def _ending(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _broken(file: Path, device: str, reason: str) -> Record:
-    tip = {"id": file.stem.replace("_", "-"), "title": file.name, "guide": [], "claim": "", "published": ""}
     info = PairInfo(
-        tip={**tip, "status": "", "note": ""},
+        tip=TipText(id=file.stem.replace("_", "-"), title=file.name, guide=(), claim="", status=""),
         pair="",
         scale="",
         file=file.name,

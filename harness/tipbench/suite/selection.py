@@ -21,7 +21,7 @@ def select(pairs: Sequence[PairInfo], names: Sequence[str]) -> list[PairInfo]:
 
     Raises NothingSelected for an unknown name, and where there are no pairs.
     """
-    existing = {info.name for info in pairs} | {str(info.tip["id"]) for info in pairs}
+    existing = {info.name for info in pairs} | {info.tip.id for info in pairs}
     chosen: set[str] = set()
     for name in names:
         matching = {one for one in existing if fnmatchcase(one, name)}
@@ -32,7 +32,7 @@ def select(pairs: Sequence[PairInfo], names: Sequence[str]) -> list[PairInfo]:
         chosen |= matching
     if not pairs:
         raise NothingSelected("there are no pairs here")
-    return [info for info in pairs if not names or info.name in chosen or info.tip["id"] in chosen]
+    return [info for info in pairs if not names or info.name in chosen or info.tip.id in chosen]
 
 
 def add_control(chosen: Sequence[PairInfo], controls: Sequence[PairInfo]) -> list[PairInfo]:

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -69,16 +69,15 @@ BY_REFERENCE = (Equal.REFERENCE, Equal.AS_CLOSE, Equal.LOSSY)
 """Ways to compare both sides with `Pair.reference`."""
 
 
-@dataclass(frozen=True)
-class Tip:
-    """One piece of advice of a guide.
+@dataclass(frozen=True, kw_only=True)
+class TipText:
+    """The texts of a tip, which are all that a results file holds of it.
 
     Attributes:
         id: its name in commands and files, such as "no-grad".
         title: the advice in one sentence.
         guide: the guide's items that it answers, such as ("A1.5",).
         claim: what the guide promises.
-        mechanism: evidence that the tip is at work, for all pairs of the file that have none of their own.
         published: the guide's own figures, with their source.
         status: "current", or what became of the advice since ("default now", "deprecated: ...").
         note: what the guides get wrong, shown next to the verdict.
@@ -102,8 +101,7 @@ class Tip:
     id: str
     title: str
     guide: tuple[str, ...]
-    claim: Claim
-    mechanism: Mechanism | None = None
+    claim: str
     published: str = ""
     status: str = "current"
     note: str = ""
@@ -116,6 +114,22 @@ class Tip:
     when: str = ""
     against: str = ""
     evidence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tip(TipText):
+    """One piece of advice of a guide.
+
+    Attributes:
+        mechanism: evidence that the tip is at work, for all pairs of the file that have none of their own.
+    """
+
+    claim: Claim
+    mechanism: Mechanism | None = None
+
+    @property
+    def texts(self) -> TipText:
+        return TipText(**{each.name: getattr(self, each.name) for each in fields(TipText)})
 
 
 CONTROL = "control"
