@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,11 @@ from tipbench.errors import UserError
 from tipbench.given.curve import JobCurve
 from tipbench.given.survey import COMMAND_TYPED, Survey, WayHere
 from tipbench.machine.controls import HEAP, callers, preloading
-from tipbench.machine.orphans import end_cleaners, kill_tree, run_module, spawn
+from tipbench.machine.orphans import OutputFlood, end_cleaners, ending_words, kill_tree, run_module, spawn, wait_for
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import writing_to
 from tipbench.report.output import write_file
-from tipbench.tip.reason import printable
-from tipbench.tip.wording import plain
+from tipbench.tip.wording import lines_of, plain
 from tipbench.worker.protocol import OUTPUT_LIMIT
 
 DEADLINE_S = 600.0
@@ -36,9 +35,6 @@ _NEEDED = 0.3
 
 _LATE = 5
 """Times as long as a sweep may run its steps, until it is ended: jobs are built, and workers started, besides."""
-
-_LOOK_S = 0.5
-"""Seconds between two looks at how much was printed."""
 
 
 class NoJob(UserError):
@@ -131,7 +127,11 @@ def _answer(
         command = run_module(f"tipbench.given.{module}", target, str(file), *words)
         process = spawn(command, {**env, **_own_folders(scratch)}, log)
         try:
-            code = _waited_for(process, log, deadline_s, shown)
+            code = wait_for(process, log, deadline_s, OUTPUT_LIMIT)
+        except OutputFlood:
+            raise NoJob(
+                f"{shown} printed over {OUTPUT_LIMIT >> 20} MiB in its first steps: let it print less"
+            ) from None
         except subprocess.TimeoutExpired:
             raise NoJob(
                 f"{shown}: building the job and running its steps took over {deadline_s:.0f} s: if it needs as "
@@ -142,15 +142,13 @@ def _answer(
         finally:  # with all that it has started
             end_cleaners(process.pid, kill_tree(process.pid))
             process.wait()
-        _expect_few_lines(log, shown)
         if not file.exists():
-            ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
             last_lines = plain(" ".join(log.read_text(errors="replace").strip().split("\n")[-2:]))
             memory = "; most often the kernel's out-of-memory killer" if code == -signal.SIGKILL else ""
-            raise NoJob(f"{shown}: its process {ending}{memory}{f': {last_lines}' if last_lines else ''}")
+            raise NoJob(f"{shown}: its process {ending_words(code)}{memory}{f': {last_lines}' if last_lines else ''}")
         answer = json.loads(file.read_text())
     if "problem" in answer:
-        raise NoJob(printable(answer["problem"]))
+        raise NoJob(lines_of(answer["problem"]))
     return answer
 
 
@@ -161,18 +159,3 @@ def _own_folders(scratch: Path) -> dict[str, str]:
         (scratch / name).mkdir()
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"), "TRITON_CACHE_DIR": str(scratch / "triton")}
     return {"TMPDIR": str(scratch / "tmp"), **caches}
-
-
-def _waited_for(process: subprocess.Popen[bytes], log: Path, deadline_s: float, shown: str) -> int:
-    """The exit code. Raises subprocess.TimeoutExpired, and NoJob where much was printed, which could fill the disk."""
-    end = time.monotonic() + deadline_s
-    while (left_s := end - time.monotonic()) > 0:
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(min(_LOOK_S, left_s))
-        _expect_few_lines(log, shown)
-    raise subprocess.TimeoutExpired(process.args, deadline_s)
-
-
-def _expect_few_lines(log: Path, shown: str) -> None:
-    if log.stat().st_size > OUTPUT_LIMIT:
-        raise NoJob(f"{shown} printed over {OUTPUT_LIMIT >> 20} MiB in its first steps: let it print less")

@@ -21,6 +21,9 @@ LIBC = ctypes.CDLL(None)
 SIGKILL_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
+LOOK_S = 0.5
+"""Between two looks at how much a process printed."""
+
 CLEANED_S = 6.0
 """Most seconds for shared memory to be removed: torch_shm_manager looks every 2 s, and took 3.9 s."""
 
@@ -57,6 +60,30 @@ def spawn(command: Sequence[str], env: Mapping[str, str], output: Path) -> subpr
         return subprocess.Popen(
             command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True
         )
+
+
+class OutputFlood(Exception):
+    """A process printed so much that it could fill the disk."""
+
+
+def wait_for(process: subprocess.Popen[bytes], output: Path, deadline_s: float, most: int) -> int:
+    """The exit code of a process of `spawn`. Raises subprocess.TimeoutExpired, and OutputFlood where it printed over
+    `most` bytes."""
+    end = time.monotonic() + deadline_s
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+        if output.stat().st_size > most:
+            raise OutputFlood
+        if process.returncode is not None:
+            return process.returncode
+        if time.monotonic() > end:
+            raise subprocess.TimeoutExpired(process.args, deadline_s)
+
+
+def ending_words(code: int) -> str:
+    """How a process with this exit code ended."""
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
 
 
 def kill_tree(pid: int) -> list[psutil.Process]:

@@ -69,12 +69,12 @@ class PairInfo(_Explained):
 
     Attributes:
         tip: the texts of its tip.
-        pair: name of its class; empty for a file that could not be imported.
-        scale: "micro" or "macro".
         file: relative to the folder that holds the folder of pairs (`benchmarks/general/no_grad.py`), so that no
             person's path is stored.
-        line: of its class in the file.
         device: "cpu" or "cuda".
+        pair: name of its class; empty, as all that follows, for a file that could not be imported.
+        scale: "micro" or "macro".
+        line: of its class in the file.
         sizes: sizes of its inputs and model, by name.
         equal: how its outputs are compared, as in `tipbench.tip.pair.Equal`.
         variants: baseline first.
@@ -92,14 +92,14 @@ class PairInfo(_Explained):
     """
 
     tip: TipText
-    pair: str
-    scale: str
     file: str
-    line: Whole
     device: str
-    sizes: Mapping[str, Any]
-    equal: str
-    variants: tuple[VariantInfo, ...]
+    pair: str = ""
+    scale: str = ""
+    line: Whole = 0
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    equal: str = ""
+    variants: tuple[VariantInfo, ...] = ()
     needs: tuple[str, ...] = ()
     why: Reason | None = None
     flush_l2: bool = False

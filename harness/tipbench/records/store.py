@@ -25,7 +25,7 @@ from tipbench.records.fields import Header, MalformedRecord, convert
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.lines import LinesOfRun, PairKey, StoredPair, new_lines
 from tipbench.records.record import Record, Run
-from tipbench.tip.reason import printable
+from tipbench.tip.wording import lines_of
 
 SCHEMA = 4
 """Version of the format, the only one that is read. If you raise it, convert the stored runs."""
@@ -72,7 +72,7 @@ class Notice:
     text: str
 
     def __str__(self) -> str:
-        return printable(f"{self.file}, line {self.line}: {self.text}")
+        return lines_of(f"{self.file}, line {self.line}: {self.text}")
 
 
 @dataclass
@@ -242,7 +242,7 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
         remarks["no pair was measured: the file holds a header alone"] = [1]
     if incomplete:
         remarks[TRUNCATED] = [len(lines) + 1]
-    notices = [Notice(path, numbers[0], printable(text + _more(numbers))) for text, numbers in remarks.items()]
+    notices = [Notice(path, numbers[0], lines_of(text + _more(numbers))) for text, numbers in remarks.items()]
     records = tuple(pair.record for pair in of_run.stored.values())
     planned = dict.fromkeys([*run.planned, *(name for session in of_run.sessions for name in session.planned)])
     later = tuple(session.started for session in of_run.sessions)

@@ -17,7 +17,7 @@ from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.records.trainings import read_trainings
 from tipbench.suite.files import BENCHMARKS, explain, file_text, load_module, pair_classes
 from tipbench.suite.source import sides
-from tipbench.tip.device import NoDevice, torch_here
+from tipbench.tip.device import torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
 from tipbench.tip.pair import TOGETHER, Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
@@ -101,13 +101,12 @@ def main(device: str, tier: str, folder: str, answered: str, *files: str) -> Non
         def answer(**fields: Any) -> None:
             print(json.dumps(fields), file=out, flush=True)
 
-        try:
-            torch = torch_here(device)
-        except NoDevice as error:
-            answer(unusable=str(error))
-            return
-        tier = tier or tier_here(torch.device, available_cores(), memory_bytes())
-        answer(**asdict(torch), size=tier)
+        torch = torch_here(device)
+        if "unusable" in torch:
+            return answer(**torch)
+        device = torch["device"]
+        tier = tier or tier_here(device, available_cores(), memory_bytes())
+        answer(**torch, size=tier)
         for name in files:
             file = Path(name)
             answer(importing=name)
@@ -117,8 +116,7 @@ def main(device: str, tier: str, folder: str, answered: str, *files: str) -> Non
                     continue
                 root = BENCHMARKS if file.is_relative_to(BENCHMARKS) else Path(folder)
                 pairs = [
-                    asdict(info(pair, module.TIP, file, root.parent, torch.device, tier))
-                    for pair in pair_classes(module)
+                    asdict(info(pair, module.TIP, file, root.parent, device, tier)) for pair in pair_classes(module)
                 ]
                 for pair in pairs:
                     convert(pair, PairInfo)  # what no results file can hold is an error of this file

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 
 from tipbench.errors import UserError
 from tipbench.machine.controls import HEAP, clean_environment
-from tipbench.machine.orphans import run_module, spawn
+from tipbench.machine.orphans import OutputFlood, ending_words, run_module, spawn, wait_for
 from tipbench.machine.scratch import Scratch
 from tipbench.machine.temporary import TemporaryFolderFull, full, writing_to
 from tipbench.records.fields import convert
@@ -120,7 +119,11 @@ def _describe(
     command = run_module("tipbench.suite.describe", device, size, *map(str, (folder, answered, *files)))
     process = spawn(command, env, log)
     try:
-        ending = _ending(process, log)
+        ending = ending_words(wait_for(process, log, IMPORT_DEADLINE, _OUTPUT_LIMIT))
+    except subprocess.TimeoutExpired:
+        ending = f"came to no end in {IMPORT_DEADLINE:.0f} s"
+    except OutputFlood:
+        ending = f"printed over {_OUTPUT_LIMIT >> 20} MiB"
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -136,30 +139,7 @@ def _describe(
     return [json.loads(line) for line in lines], " ".join(last.split("\n")[-3:]), ending
 
 
-def _ending(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait for the end of a process, or until it has taken too long or printed too much; in words."""
-    deadline = time.monotonic() + IMPORT_DEADLINE
-    while True:
-        try:
-            code = process.wait(0.5)
-            return f"ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
-        except subprocess.TimeoutExpired:
-            if log.stat().st_size > _OUTPUT_LIMIT:
-                return f"printed over {_OUTPUT_LIMIT >> 20} MiB"
-            if time.monotonic() > deadline:
-                return f"came to no end in {IMPORT_DEADLINE:.0f} s"
-
-
 def _broken(file: Path, device: str, reason: str) -> Record:
-    info = PairInfo(
-        tip=TipText(id=file.stem.replace("_", "-"), title=file.name, guide=(), claim="", status=""),
-        pair="",
-        scale="",
-        file=file.name,
-        line=0,
-        device=device,
-        sizes={},
-        equal="",
-        variants=(),
-    )
+    tip = TipText(id=file.stem.replace("_", "-"), title=file.name, guide=(), claim="", status="")
+    info = PairInfo(tip, file.name, device)
     return Record(info, "failed", Reason("import-error", detail=reason, fix=f"fix {file.name}"))

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tipbench.tip.wording import lines_of
+
 WITHHELD = "why is kept on the machine that measured"
 
 
@@ -63,7 +65,7 @@ class Reason:
         """The sentence, after the place."""
         is_named = "where" in _names(SENTENCES.get(self.code, RAISED).text)
         place = f"{self.fields['where']}: " if "where" in self.fields and not is_named else ""
-        return printable(place) + self.what
+        return lines_of(place + self.what)
 
     @property
     def what(self) -> str:
@@ -74,16 +76,11 @@ class Reason:
     @property
     def remedy(self) -> str:
         """What a person can do about it; may be empty."""
-        return printable(self.fix) or self._filled(SENTENCES.get(self.code, RAISED).remedy)
+        return lines_of(self.fix) or self._filled(SENTENCES.get(self.code, RAISED).remedy)
 
     def _filled(self, text: str) -> str:
         unnamed = SENTENCES.get(self.code, RAISED).unnamed
-        return printable(_WORDS.vformat(text, (), {**self.fields, "detail": self.detail or unnamed}))
-
-
-def printable(text: str) -> str:
-    """The text without what would steer a terminal: what a person's code raised, printed or stored is shown there."""
-    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+        return lines_of(_WORDS.vformat(text, (), {**self.fields, "detail": self.detail or unnamed}))
 
 
 class _Words(string.Formatter):

@@ -8,28 +8,26 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tipbench.tip.pair import Equal
-
 LONGEST_TEXT = 600
 """Characters of one foreign text that are shown: a traceback belongs in the results file."""
 
 
 def plain(text: str) -> str:
     """One line without control, direction-changing or surrogate characters: safe in a terminal."""
-    if text.isascii() and text.isprintable() and "  " not in text and len(text) <= LONGEST_TEXT:
-        return text.strip()  # nearly all text: the rest takes ten times as long
-    line = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
-    line = re.sub(r"\s+", " ", line).strip()
+    line = re.sub(r"\s+", " ", _visible(text)).strip()
     return line if len(line) <= LONGEST_TEXT else f"{line[: LONGEST_TEXT - 3]}..."
 
 
-def lines_of(code: str) -> str:
-    """Lines of code without control, direction-changing or surrogate characters, tabs as blanks, no blank ends."""
-    shown = (
-        "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in line).rstrip()
-        for line in re.split(r"\r\n|\r|\n", code.expandtabs(4))
-    )
-    return "\n".join(shown).strip("\n")
+def lines_of(text: str) -> str:
+    """The same with its lines, tabs as blanks, no blank ends: for code, and for whatever is shown in a terminal."""
+    lines = re.split(r"\r\n|\r|\n", text.expandtabs(4))
+    return "\n".join(_visible(line).rstrip() for line in lines).strip("\n")
+
+
+def _visible(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text  # nearly all text: the rest takes ten times as long
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
 def ratio(value: float, low: float | None, high: float | None) -> str:
@@ -93,7 +91,7 @@ def equal_work(equal: Mapping[str, Any]) -> str:
     """`VariantRecord.equal` as a sentence without its full stop; empty where nothing was compared."""
     if not equal:
         return ""
-    if equal.get("method") in (Equal.TARGET, "target reached"):  # so older runs have it
+    if equal.get("method") in ("same target", "target reached"):  # the second in older runs
         return "the sides differ on purpose and train to the same target; their results have the same shapes"
     on = f"on {plural(equal['seeds'], 'fresh input')}" if isinstance(equal.get("seeds"), int) else "on fresh inputs"
     tolerance = value(equal.get("tolerance"))
