@@ -517,7 +517,7 @@ def test_another_file_begins_where_that_is_wanted(say: Said, known: list[PairInf
 def test_a_pair_that_changed_is_measured_anew_in_the_same_file(say: Said, timed_out: Path) -> None:
     say(*again(timed_out))
     made_up.edited(
-        timed_out, lambda lines: [line["record"]["info"].update(sizes={"n": 1}) for line in lines if "record" in line]
+        timed_out, lambda lines: [line["record"]["info"].update(source="0" * 16) for line in lines if "record" in line]
     )
     code, _, err = say(*again(timed_out))
     assert code == 0

@@ -26,8 +26,6 @@ from tipbench.publish.suite import declares, is_own
 from tipbench.records.record import Launch, PairInfo, Record, Run, VariantInfo, VariantRecord
 from tipbench.records.store import Notice
 from tipbench.report.results import results
-from tipbench.suite.source import sides
-from tipbench.suite.source import suite_source as text_of
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -65,7 +63,7 @@ def full_run() -> Run:
     about = dataclasses.replace(
         about,
         needs=("1 GPU",),
-        code=sides(text_of(about.file), "Convolution"),
+        source="0123456789abcdef",
         truth={"optimized": 1.3},
         variants=tuple(dataclasses.replace(side, settings=around, needs=("libiomp5",)) for side in about.variants),
     )
@@ -119,7 +117,7 @@ def places(part: Any, at: Place = ()) -> Iterator[Place]:
     elif isinstance(part, list | tuple):
         # One of what is alike stands for all: of launches, of planned names, of records that were measured.
         alike = {
-            (type(item), getattr(item, "outcome", ""), not getattr(getattr(item, "info", ""), "code", "")): index
+            (type(item), getattr(item, "outcome", ""), not getattr(getattr(item, "info", ""), "source", "")): index
             for index, item in reversed(list(enumerate(part)))
         }
         for index in alike.values():
@@ -173,7 +171,7 @@ def test_a_run_without_canaries_is_published_whole() -> None:
     assert (machine["name"], machine["gpus"]) == (FULL.machine["name"], FULL.machine["gpus"])
     assert (machine.get("os"), machine["compiler"]) == (None, "g++ 12.2.0")
     assert run.controls == FULL.controls
-    assert records[2].info.code == FULL.records[2].info.code
+    assert records[2].info.source == FULL.records[2].info.source
     assert records[2].info.variants[0].settings == ProcessSettings(ranks=2)
     assert records[2].launches == FULL.records[2].launches
     assert records[3].variants["optimized"].mechanism == FULL.records[3].variants["optimized"].mechanism
@@ -218,8 +216,7 @@ def test_texts_and_code_of_a_tip_are_the_suites_own(suite: Any) -> None:
     about = ("records", 2, "info")
     changed = planted(FULL, (*about, "tip", "when"), "canary")
     assert redact(changed).withheld == ("channels-last.Convolution",), "without its condition an answer would mislead"
-    changed = planted(FULL, (*about, "code", ("item", "optimized")), "def canary(): ...")
-    assert redact(changed).run.records[2].info.code == {}
+    assert redact(planted(FULL, (*about, "source"), "canary")).run.records[2].info.source == ""
 
 
 def test_notices_name_no_file() -> None:

@@ -23,7 +23,6 @@ from tipbench.publish.suite import declares, is_own
 from tipbench.records.fields import LARGEST
 from tipbench.records.record import Record, Run
 from tipbench.records.store import Notice
-from tipbench.suite.source import sides, suite_source
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import SENTENCES, WITHHELD, Reason, field_names
 
@@ -122,7 +121,7 @@ def _record(record: Record) -> Record | None:
             replace(side, settings=ProcessSettings(ranks=side.settings.ranks), needs=())
             for side in public.info.variants
         ),
-        code=info.code if info.code == sides(suite_source(info.file), info.pair) else {},
+        source=info.source if re.fullmatch("[0-9a-f]{16}", info.source) else "",
     )
     return replace(public, info=about)
 

@@ -88,7 +88,7 @@ class PairInfo(_Explained):
         job: name that `tipbench.suite.describe.job_of` gives a whole job; pairs with equal job and sizes do the same
             work.
         truth: speedup by variant where it is known by design, as in `tipbench.tip.pair.Pair.truth`.
-        code: source text by side, from `tipbench.suite.source.sides`.
+        source: digest of its code, from `tipbench.suite.source`; empty in runs until November 2026.
     """
 
     tip: TipText
@@ -107,7 +107,7 @@ class PairInfo(_Explained):
     task: str = ""
     job: str = ""
     truth: Mapping[str, Ratio] = field(default_factory=dict)
-    code: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
     @property
     def name(self) -> str:

@@ -52,7 +52,6 @@ class Result:
         job: of a whole job, its name; pairs of equal job and sizes do the same work.
         sizes: the pair's, as JSON with sorted keys.
         file: where the pair is written.
-        code: by side its source code, if the run stored it.
         cold: whether a GPU's L2 cache was emptied before every step.
         work: a digest of code, sizes and `cold`: results of equal key and work are replicates.
         verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
@@ -87,7 +86,6 @@ class Result:
     job: str
     sizes: str
     file: str
-    code: Mapping[str, str]
     cold: bool
     work: str
     verdict: str

@@ -14,8 +14,8 @@ from pathlib import Path
 from tipbench.records.record import PairInfo, Record, Run, VariantRecord
 from tipbench.records.trainings import Trainings, read_trainings
 from tipbench.report.result import READINGS, Result
-from tipbench.suite.files import BENCHMARKS, file_text
-from tipbench.suite.source import sides
+from tipbench.suite.files import BENCHMARKS
+from tipbench.suite.source import source_digest
 from tipbench.tip.reason import reasons_text, remedies
 from tipbench.verdict import rules
 from tipbench.verdict.launches import gpu_medians
@@ -72,7 +72,7 @@ def _sessions(record: Record, cores: int) -> dict[str, tuple[Mean, ...]]:
 def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, ...]]) -> Result:
     record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, record.variants.get("baseline", VariantRecord(record.outcome))
-    work = json.dumps([info.code, info.sizes, info.flush_l2], sort_keys=True)
+    work = json.dumps([info.source, info.sizes, info.flush_l2], sort_keys=True)
     is_measured = judgement.verdict not in ("skipped", "failed")
     readings = READINGS if info.device == "cuda" and is_measured else ()
     one_off = math.fsum(baseline.one_off.values()), math.fsum(variant.one_off.values())
@@ -88,7 +88,6 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
         job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
         file=info.file,
-        code=info.code,
         cold=info.flush_l2,
         work=hashlib.sha256(work.encode()).hexdigest()[:16],
         verdict=judgement.verdict,
@@ -127,7 +126,7 @@ def _trainings(info: PairInfo, variant: str, folder: str) -> tuple[Trainings, Tr
         counted = read_trainings(file.with_name(info.tip.evidence or f"{file.stem}.toml")).get(info.pair, {})
     except (OSError, ValueError):
         return None
-    is_of_other_code = info.code and info.code != sides(file_text(file), info.pair)
+    is_of_other_code = info.source and info.source != source_digest(file, root)
     if is_of_other_code or not {"baseline", variant} <= counted.keys():
         return None
     return counted["baseline"], counted[variant]

@@ -15,8 +15,8 @@ from tipbench.machine.limits import memory_bytes
 from tipbench.records.fields import convert
 from tipbench.records.record import PairInfo, VariantInfo
 from tipbench.records.trainings import read_trainings
-from tipbench.suite.files import BENCHMARKS, explain, file_text, load_module, pair_classes
-from tipbench.suite.source import sides
+from tipbench.suite.files import BENCHMARKS, explain, load_module, pair_classes
+from tipbench.suite.source import source_digest
 from tipbench.tip.device import torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
 from tipbench.tip.pair import TOGETHER, Pair, headline_variant, variants
@@ -56,7 +56,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
         job=job_label(pair, tip.id),
         truth=dict(pair.truth),
-        code=sides(file_text(file), pair.__name__),
+        source=source_digest(file, root),
     )
 
 
