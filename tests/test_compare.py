@@ -566,11 +566,11 @@ def test_a_damaged_run_is_named_and_never_passes(tmp_path: Path, capsys: pytest.
     old, new = on("A", a(0.3), a(0.3, "Other"), id="old00000"), on("A", a(0.3), a(0.3, "Other"), id="new00000")
     assert gated(tmp_path, old, new, "slower") == 0
     (damaged,) = tmp_path.rglob("*new00000.jsonl")
-    damaged.write_bytes(damaged.read_bytes().replace(b'"launch_number":2', b'"launch_number":3'))
+    damaged.write_bytes(damaged.read_bytes().replace(b'"version":1,"steps":10', b'"version":1,"steps":11', 1))
     files = [str(file) for file in sorted(tmp_path.rglob("*.jsonl"), reverse=True)]
     capsys.readouterr()
     assert main(["compare", "--fail-if", "slower", *files]) == 3
-    assert f"tipbench: {damaged.name}, line 4: not used: changed after it was written" in capsys.readouterr().err
+    assert f"tipbench: {damaged.name}, line 3: not used: changed after it was written" in capsys.readouterr().err
 
 
 def test_a_pair_that_fails_now_is_named_and_gated_on_demand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -26,31 +26,6 @@ Ratio = Annotated[float, msgspec.Meta(gt=1e-12, lt=1e12)]
 Seconds = Annotated[float, msgspec.Meta(ge=1e-9, lt=1e12)]
 """Duration of a block. No clock measures less than a nanosecond, and every ratio of two durations, and its exponential,
 is finite."""
-
-Unknown = Literal["unavailable", "denied"]
-"""Stored in place of what a machine does not report; `tipbench.machine.proc` returns it."""
-
-
-class Machine(TypedDict, total=False):
-    """The fields of a run's machine that reports calculate with. Further fields are allowed."""
-
-    name: str
-    cpu: str
-    cores: Positive | Unknown
-    memory_bytes: Count | Unknown
-
-
-class Header(TypedDict):
-    """The first line of a results file, without its schema. Others may stand there, as in runs until November 2026."""
-
-    id: str
-    started: str
-    suite: str
-    commit: str
-    machine: Machine
-    controls: dict[str, str]
-    options: dict[str, Any]
-    planned: list[str]
 
 
 @dataclass(frozen=True)
@@ -74,19 +49,6 @@ class RunOptions:
     folder: str = ""
     budget_s: Number = 0.0
     given: str = ""
-
-
-class MechanismFields(TypedDict, total=False):
-    """The fields of a mechanism without its two counts, which may be of any type."""
-
-    what: str
-    engaged: bool | None
-
-
-class Equality(TypedDict, total=False):
-    """The text field of a comparison of outputs. Its numbers are not checked: they may be words, such as "nan"."""
-
-    method: str
 
 
 class MalformedRecord(ValueError):

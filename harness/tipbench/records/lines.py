@@ -1,19 +1,18 @@
 """The lines of a results file after its header: pairs, launches and memory, each with its run and pair, and sessions.
 
-Lines are appended and never changed, so a later one continues those before it. A line that is in the file twice counts
-once.
+Lines are appended and never changed, so a later one continues those before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tipbench.records.fields import MalformedRecord, Number, Positive, convert
-from tipbench.records.record import Launch, Record, VariantRecord, check_launch, check_variants
+from tipbench.records.record import Launch, Record, VariantRecord
 
 PairKey = tuple[str, str]
 """A pair's name and its device."""
@@ -68,12 +67,10 @@ class LaunchLine(Line, tag="launch", frozen=True, kw_only=True):
     """A launch.
 
     Attributes:
-        launch_number: counts the launches of this version from 1.
         steps: consecutive steps in each block.
         wall_s: seconds spent on the pair so far.
     """
 
-    launch_number: Positive
     steps: Positive
     wall_s: Number
     launch: Launch
@@ -83,66 +80,46 @@ class MemoryLine(Line, tag="memory", frozen=True, kw_only=True):
     """A pair's variants after their memory was measured.
 
     Attributes:
-        memory_number: counts the memory lines of this version from 1; only the last is used.
         wall_s: seconds spent on the pair so far.
-        variants: all variants of the pair, by name; they replace those of the record.
+        variants: all variants of the pair, by name; they replace those of the record, and of earlier such lines.
     """
 
-    memory_number: Positive
     wall_s: Number
     variants: dict[str, VariantRecord]
 
 
 AnyLine = SessionLine | PairLine | LaunchLine | MemoryLine
 
-TWICE = "in the file a second time; what it holds counts once"
 
-
-@dataclass
-class StoredPair:
-    """What a file holds of one pair on one device.
-
-    Attributes:
-        record: the pair's record as `read` returns it.
-        version: the latest version.
-        launches: highest launch number of this version.
-        memories: highest number of a memory line of this version.
-    """
+class StoredPair(NamedTuple):
+    """What a file holds of one pair on one device: its record, as `read` returns it, of the latest version."""
 
     record: Record
     version: int
-    launches: int = 0
-    memories: int = 0
 
 
 def new_lines(run: str, record: Record, before: StoredPair | None) -> tuple[list[dict[str, Any]], StoredPair]:
     """(The lines to write for a record, what the file holds of the pair afterwards). before: what it holds now."""
     if before is not None and record == before.record:
         return [], before
-    if before is None or not _continues(record, before):
-        version = before.version + 1 if before else 1
-        begun = asdict(replace(record, steps=0, launches=()))
+    if before is not None and _continues(record, before.record):
+        lines, version, held = [], before.version, before.record
+    else:
+        version, held = before.version + 1 if before else 1, replace(record, steps=0, launches=())
+        begun = asdict(held)
         del begun["steps"], begun["launches"]
         lines = [_line("pair", run, record, version, record=begun)]
-        stored = StoredPair(replace(record, launches=(), steps=0), version)
-    else:
-        lines, stored = [], replace(before)
-    for launch in record.launches[len(stored.record.launches) :]:
-        stored.launches += 1
-        more = {"launch_number": stored.launches, "steps": record.steps, "wall_s": record.wall_s}
-        lines.append(_line("launch", run, record, stored.version, **more, launch=asdict(launch)))
-    if record.variants != stored.record.variants:
-        stored.memories += 1
+    for launch in record.launches[len(held.launches) :]:
+        more = {"steps": record.steps, "wall_s": record.wall_s, "launch": asdict(launch)}
+        lines.append(_line("launch", run, record, version, **more))
+    if record.variants != held.variants:
         variants = {name: asdict(variant) for name, variant in record.variants.items()}
-        more = {"memory_number": stored.memories, "wall_s": record.wall_s}
-        lines.append(_line("memory", run, record, stored.version, **more, variants=variants))
-    stored.record = record
-    return lines, stored
+        lines.append(_line("memory", run, record, version, wall_s=record.wall_s, variants=variants))
+    return lines, StoredPair(record, version)
 
 
-def _continues(record: Record, before: StoredPair) -> bool:
+def _continues(record: Record, earlier: Record) -> bool:
     """Whether a record equals what the file holds, apart from further launches and its memory."""
-    earlier = before.record
     return (
         record.outcome == earlier.outcome == "measured"
         and record.info == earlier.info
@@ -176,36 +153,26 @@ class LinesOfRun:
         if isinstance(line, SessionLine):
             self.sessions.append(line)
             return ""
-        stored = self.stored.get(line.of)
+        before = self.stored.get(line.of)
         if isinstance(line, PairLine):
-            return self._begin(line, stored)
-        if stored is None or line.version > stored.version:
+            return self._begin(line, before)
+        if before is None or line.version > before.version:
             raise MalformedRecord("the line that begins its pair is missing")
-        return _continue(stored, line) if line.version == stored.version else ""
+        if line.version == before.version:
+            self.stored[line.of] = StoredPair(_continued(before.record, line), line.version)
+        return ""
 
     def _begin(self, line: PairLine, before: StoredPair | None) -> str:
-        line.record.check()
         if before and line.version <= before.version:
-            return TWICE
+            raise MalformedRecord("its pair was begun anew by an earlier line")
         self.stored.pop(line.of, None)
         self.stored[line.of] = StoredPair(line.record, line.version)
         anew = before is not None and before.record.launches and line.record.outcome == "measured"
         return f"{line.pair} was begun anew; what was timed before is not used" if anew else ""
 
 
-def _continue(stored: StoredPair, line: LaunchLine | MemoryLine) -> str:
-    longer: dict[str, Any]
+def _continued(record: Record, line: LaunchLine | MemoryLine) -> Record:
+    record = replace(record, wall_s=max(record.wall_s, line.wall_s))
     if isinstance(line, LaunchLine):
-        check_launch(line.launch, stored.record.info)
-        if line.launch_number <= stored.launches:
-            return TWICE
-        stored.launches = line.launch_number
-        longer = {"launches": (*stored.record.launches, line.launch), "steps": line.steps}
-    else:
-        check_variants(line.variants)
-        if line.memory_number <= stored.memories:
-            return TWICE
-        stored.memories = line.memory_number
-        longer = {"variants": line.variants}
-    stored.record = replace(stored.record, wall_s=max(stored.record.wall_s, line.wall_s), **longer)
-    return ""
+        return replace(record, launches=(*record.launches, line.launch), steps=line.steps)
+    return replace(record, variants=line.variants)

@@ -6,18 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tipbench.records.fields import (
-    Count,
-    Equality,
-    MalformedRecord,
-    MechanismFields,
-    Number,
-    Positive,
-    Ratio,
-    Seconds,
-    Whole,
-    convert,
-)
+from tipbench.records.fields import Count, Number, Positive, Ratio, Seconds, Whole
 from tipbench.tip.pair import TipText
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
@@ -228,37 +217,6 @@ class Record(_Explained):
     @property
     def name(self) -> str:
         return self.info.name
-
-    def check(self) -> None:
-        """Check the fields that are plain JSON. Raises MalformedRecord."""
-        check_variants(self.variants)
-        for launch in self.launches:
-            check_launch(launch, self.info)
-
-
-def check_variants(variants: Mapping[str, VariantRecord]) -> None:
-    """Raise MalformedRecord for a field of another type."""
-    for name, variant in variants.items():
-        convert(variant.mechanism, MechanismFields, f"variants.{name}.mechanism")
-        convert(variant.equal, Equality, f"variants.{name}.equal")
-
-
-def check_launch(launch: Launch, of: PairInfo) -> None:
-    """Raise MalformedRecord unless the launch has the blocks that its rounds need, by which statistics divide: lines of
-    runs until November 2026 have no checksum that would find it."""
-    columns = [column for column in vars(launch).values() if isinstance(column, tuple)]
-    if len({len(column) for column in (*columns, *launch.gpu.values())}) != 1:
-        raise MalformedRecord("launch: its columns have different lengths")
-    sides = set(launch.variant)
-    if not {"baseline"} < sides <= {variant.name for variant in of.variants}:
-        raise MalformedRecord("launch.variant: blocks of the baseline and of other variants of the pair are expected")
-    if not set(launch.stretches) <= sides or (launch.by_stretch and set(launch.stretches) != sides):
-        raise MalformedRecord("launch.stretches: some are missing, or of a variant that has no block")
-    rounds = [launch.variant[blocks] for blocks in launch.round_slices()]
-    if len(launch.variant) != launch.rounds * 2 * len(sides) or any(
-        names != names[::-1] or set(names) != sides for names in rounds
-    ):
-        raise MalformedRecord("launch.variant: rounds of all variants in mirrored order are expected")
 
 
 @dataclass(frozen=True)

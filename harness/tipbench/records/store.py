@@ -16,12 +16,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tipbench.errors import UserError
-from tipbench.records.fields import Header, MalformedRecord, convert
+from tipbench.records.fields import MalformedRecord, convert
 from tipbench.records.json_line import dump_line, parse_line
 from tipbench.records.lines import LinesOfRun, PairKey, StoredPair, new_lines
 from tipbench.records.record import Record, Run
@@ -35,10 +35,12 @@ RUN_FILES = "????-??-??-*.jsonl"
 
 TRUNCATED = "truncated: the run was ended while it wrote this line; what it holds is lost"
 
+TWICE = "in the file a second time; what it holds counts once"
+
 EMPTY = " is empty, or half a header: the run ended before it began; delete it and run again"
 
-HEADER = tuple(Header.__annotations__)
-"""The fields of a header, in order."""
+HEADER = [each.name for each in fields(Run) if each.name not in ("records", "later")]
+"""The fields of a run that its first line holds, in order."""
 
 
 class StoreError(UserError):
@@ -231,9 +233,11 @@ def _read(path: Path) -> tuple[Run, dict[PairKey, StoredPair], list[Notice]]:
     run = _header(path, lines[0])
     of_run = LinesOfRun(run.id)
     remarks: dict[str, list[int]] = {}  # text -> lines
+    used: set[bytes] = set()
     for number, line in enumerate(lines[1:], 2):
         try:
-            text = of_run.add(parse_line(line))
+            text = TWICE if line in used else of_run.add(parse_line(line))
+            used.add(line)
         except ValueError as error:  # MalformedRecord is one
             text = f"not used: {error}"
         if text:
@@ -285,10 +289,9 @@ def _header(path: Path, line: bytes) -> Run:
         remedy = "update tipbench, or read an older file with the commit of the suite that the file names"
         raise UnusableFile(path, f", line 1: schema {schema!r}; this version of tipbench reads {SCHEMA}: {remedy}")
     try:
-        convert(data, Header)
+        return convert(data, Run)
     except MalformedRecord as error:
         raise UnusableFile(path, f", line 1: the header is damaged ({error}); {advice}") from None
-    return Run(**{name: data[name] for name in HEADER} | {"planned": tuple(data["planned"])})
 
 
 def _write(descriptor: int, line: bytes) -> None:
