@@ -16,7 +16,7 @@ from tipbench.fleet.plan import FleetPlan, file_bytes
 from tipbench.fleet.slurm import SlurmJob
 from tipbench.records.fields import MalformedRecord, convert
 from tipbench.records.json_line import dump_line, parse_line
-from tipbench.records.store import RUN_FILES
+from tipbench.records.listing import newest_first
 from tipbench.suite.files import file_text
 from tipbench.tip.wording import lines_of
 
@@ -112,8 +112,7 @@ def unended_runs_of(folder: Path, node: str) -> list[Path]:
 
 def runs_of(folder: Path, node: str) -> list[Path]:
     """The results files of a node, oldest first."""
-    files = filter(Path.is_file, (folder_of(folder, node) / RESULTS).rglob(RUN_FILES))
-    return sorted(files, key=lambda file: (file.stat().st_mtime, file.name))
+    return newest_first(folder_of(folder, node) / RESULTS)[::-1]
 
 
 def measured_nodes(folder: Path, jobs: Sequence[SlurmJob]) -> dict[str, Measured]:

@@ -12,7 +12,8 @@ _REFERENCE = "reference"
 
 def newest_first(folder: Path) -> list[Path]:
     """The results files under `folder`, that written last before all others."""
-    return sorted(folder.rglob(RUN_FILES), key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
+    files = filter(Path.is_file, folder.rglob(RUN_FILES))
+    return sorted(files, key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
 
 
 def newest(folder: Path) -> Path:
