@@ -96,7 +96,7 @@ def as_it_is(job: Job) -> None:
 
 
 def no_tip(job: Job) -> None:
-    raise NotImplementedError
+    raise NotImplementedError("name the function that applies the tip: class NAME(MacroPair, apply=FUNCTION)")
 
 
 class MacroPair(Pair):
@@ -129,7 +129,7 @@ class MacroPair(Pair):
 
     def job(self) -> Job:
         """Build the job, tip-neutral."""
-        raise NotImplementedError
+        raise NotImplementedError("define job(self), which returns the job without the tip, a Job")
 
     def step_of(self, job: Job) -> Step:
         """What is timed of the job: one batch."""

@@ -187,10 +187,6 @@ def requires(*needs: Need) -> Callable[[Builder], Builder]:
     return mark_builder(needs=needs)
 
 
-def no_mechanism() -> Mechanism:
-    raise NotImplementedError
-
-
 class Pair:
     """A tip twice: `baseline` is what people write without it, `optimized` what they write with it.
 
@@ -246,17 +242,21 @@ class Pair:
 
     def baseline(self) -> Step:
         """Build the untuned side."""
-        raise NotImplementedError
+        raise NotImplementedError("define baseline(self), which returns the step of the untuned side, a callable")
 
     def optimized(self) -> Step:
         """Build the tuned side."""
-        raise NotImplementedError
+        raise NotImplementedError("define optimized(self), which returns the step of the tuned side, a callable")
 
     @property
     def mechanism(self) -> Mechanism:
         """The evidence that the tip is at work: that of the file's TIP, unless the pair has one of its own."""
         of_tip: Mechanism | None = sys.modules[type(self).__module__].TIP.mechanism
-        return of_tip or no_mechanism()
+        if of_tip is None:
+            raise NotImplementedError(
+                "give TIP a mechanism, which counts what it changes: mechanism=falls(WHAT, COUNT)"
+            )
+        return of_tip
 
     def before_step(self) -> None:
         """What every step starts from, restored outside the clock, such as an allocator that keeps no memory.
@@ -266,7 +266,7 @@ class Pair:
 
     def reference(self) -> Step:
         """Build the same work in fp64; needed where `equal` is one of `BY_REFERENCE`."""
-        raise NotImplementedError
+        raise NotImplementedError("define reference(self), which returns the step of the same work in fp64, a callable")
 
 
 def headline_variant(pair: type[Pair]) -> str:

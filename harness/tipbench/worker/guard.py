@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,8 +13,7 @@ import numpy
 import torch
 
 from tipbench.suite.files import explain, load_module, pair_classes, set_guides_aside
-from tipbench.tip.job import MacroPair, no_tip
-from tipbench.tip.pair import Pair, Step, Variant, no_mechanism, variants
+from tipbench.tip.pair import Pair, Step, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.worker import switches
 from tipbench.worker.failed import Failed
@@ -26,16 +24,6 @@ Returned = TypeVar("Returned")
 _NO_MEMORY = ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
 """Texts in out-of-memory messages of torch's allocators, and of cuBLAS, cuDNN and cuSOLVER, which allocate their own
 memory."""
-
-TO_DEFINE = {
-    Pair.baseline: "define baseline(self), which builds the untuned side and returns its step, a callable",
-    Pair.optimized: "define optimized(self), which builds the tuned side and returns its step, a callable",
-    no_mechanism: "give TIP a mechanism, which counts what the tip changes: mechanism=falls(WHAT, COUNT)",
-    Pair.reference: "define reference(self), which builds the same work in fp64 and returns its step, a callable",
-    MacroPair.job: "define job(self), which builds the job without the tip and returns it, a Job",
-    no_tip: "name the function that applies the tip to the job: class NAME(MacroPair, apply=FUNCTION)",
-}
-"""Method that a pair lacks -> what its author must define, and what it must return."""
 
 REFERENCE_VARIANT = Variant("reference", "reference", {}, ProcessSettings(), nullcontext, ())
 """`Pair.reference`, which is built and run like a variant."""
@@ -97,8 +85,6 @@ class Guard:
             raise
         except BaseException as error:  # a pair may raise anything, SystemExit included
             self.check_output(doing)  # a flood ends as an error of the disk or of `bound_output`
-            if missing := _not_defined(error):
-                raise Failed(code, f"{self.pair_class.__name__} is incomplete: {missing}", where=doing) from error
             text = str(error)
             if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
                 code = "out-of-memory"
@@ -151,11 +137,3 @@ def seed_generators(seed: int) -> None:
     random.seed(seed)
     numpy.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def _not_defined(error: BaseException) -> str:
-    """What the pair must define, if `error` comes from a method that it lacks; else empty."""
-    if not isinstance(error, NotImplementedError):
-        return ""
-    *_, (innermost, _) = traceback.walk_tb(error.__traceback__)
-    return next((what for method, what in TO_DEFINE.items() if method.__code__ is innermost.f_code), "")
