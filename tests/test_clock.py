@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.made_up import files
 from tipbench.worker import clock
 from tipbench.worker.clock import EMPTYING_BYTES, Card, emptying_l2, seconds_to_finish, time_block, warm_up
-from tipbench.worker.disturbance import Disturbance
+from tipbench.worker.disturbance import counters
 
 CPU = torch.device("cpu")
 
@@ -49,16 +49,20 @@ def test_counters_are_read_from_proc_and_the_cgroup(tmp_path: Path) -> None:
         "sys/fs/cgroup/cpu.stat": "usage_usec 1\nnr_throttled 2\nthrottled_usec 3000\n",
         "proc/self/cgroup": "0::/\n",
     }
-    found = Disturbance.read(files(tmp_path, texts))
-    assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (80, 3000, 123456)
+    found = counters(files(tmp_path, texts))
+    assert found == {"steal_ticks": 80, "throttled_us": 3000, "pressure_us": 123456}
 
 
 @pytest.mark.parametrize("text", [None, "", "cpu\n", "cpu  1 2 3\n", "cpu  a b c d e f g h i\n", "intr 1 2 3\n"])
-def test_what_the_platform_withholds_is_minus_one(tmp_path: Path, text: str | None) -> None:
-    found = Disturbance.read(files(tmp_path, {} if text is None else {"proc/stat": text}))
-    assert (found.steal_ticks, found.throttled_us, found.pressure_us) == (-1, -1, -1)
-    since = found.since(found)
-    assert (since["steal_ticks"], since["throttled_us"], since["pressure_us"]) == (-1, -1, -1)
+def test_what_the_platform_withholds_is_minus_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    withheld = {"steal_ticks": -1, "throttled_us": -1, "pressure_us": -1}
+    found = counters(files(tmp_path, {} if text is None else {"proc/stat": text}))
+    assert {**found, **withheld} == found
+    monkeypatch.setattr(clock, "counters", lambda: found)
+    block = time_block(lambda: None, 1, CPU, lambda: None)
+    assert {**block, **withheld} == block
 
 
 # ---- what a GPU's driver reports; no GPU is needed, as the driver is made up ----
@@ -170,6 +174,13 @@ def test_steps_that_follow_each_other_are_between_two_events(queued: list[str]) 
     assert timed["seconds"] == pytest.approx(0.006)
 
 
+def test_steps_with_something_before_each_are_each_between_two_events(queued: list[str]) -> None:
+    step, begin, before = (partial(queued.append, name) for name in ("3", "begin", "before"))
+    timed = time_block(step, 2, torch.device("cuda"), begin, before)
+    assert queued == ["before", "3", "wait", "begin", *["before", "event", "3", "event"] * 2, "wait"]
+    assert timed["seconds"] == pytest.approx(0.006)
+
+
 @pytest.mark.parametrize("before", [None, lambda: None])
 def test_the_card_is_read_when_all_steps_are_enqueued_and_before_they_are_waited_for(
     queued: list[str], card: Card, monkeypatch: pytest.MonkeyPatch, before: Callable[[], None] | None
@@ -253,3 +264,10 @@ def test_warm_up_ends_when_timings_stop_falling_or_at_its_limit(
     assert len(list(steps)) == left
     if not left:
         assert found["excess_s"] == pytest.approx(sum(durations) - best * len(durations))
+
+
+def test_ranks_take_the_same_number_of_steps_whatever_their_own_timings(ticking: Ticking) -> None:
+    for own in (0.25, 0.5):
+        steps, slowest = iter([own] * 9), iter([2.0, 1.0, 0.5, 0.5, 0.5])
+        assert warm_up(ticking(steps), CPU, slowest=lambda _, next_of=slowest: next(next_of))["step_s"] == 0.5  # type: ignore[misc]
+        assert len(list(steps)) == 4

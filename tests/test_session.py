@@ -203,9 +203,11 @@ def test_a_launch_warms_up_for_less_long_than_the_pass_that_measures_what_warmin
 ) -> None:
     limits = []
 
-    def noted(step: Callable[[], object], device: torch.device, before: None, limit: float) -> dict[str, float]:
+    def noted(
+        step: Callable[[], object], device: torch.device, before: None, limit: float, slowest: Callable[[float], float]
+    ) -> dict[str, float]:
         limits.append(limit)
-        return warm_up(step, device, before, limit)
+        return warm_up(step, device, before, limit, slowest)
 
     monkeypatch.setattr(sessions, "warm_up", noted)
     opened = session("Complete")

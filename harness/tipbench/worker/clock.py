@@ -13,36 +13,28 @@ from typing import Any
 import torch
 
 from tipbench.machine.gpu import GPU_READINGS
-from tipbench.worker.disturbance import Disturbance
+from tipbench.worker.disturbance import counters
 
 # Bound before a pair's file is imported, as perf_counter above: if a pair replaces one of them, timing is unaffected.
 _Event, _synchronize_cuda, _synchronize = torch.cuda.Event, torch.cuda.synchronize, torch.accelerator.synchronize
 
 
-def seconds_on_cpu(step: Callable[[], Any], count: int) -> float:
-    """Wall time of `count` consecutive steps (s). With `repeat` the loop itself costs about 20 ns a step."""
-    times = repeat(None, count)
-    start = perf_counter()
-    for _ in times:
-        step()
-    return perf_counter() - start
-
-
 def seconds_to_finish(
     step: Callable[[], Any], count: int, device: torch.device, before: Callable[[], None] | None = None
 ) -> float:
-    """Wall time of `count` steps until the device has finished them (s).
+    """Wall time of `count` steps until the device has finished them (s). The loop itself costs about 20 ns a step.
 
     before: called before every step, outside the clock; each step is then waited for.
     """
+    times = repeat(None, count)
     if before is None:
         start = perf_counter()
-        for _ in repeat(None, count):
+        for _ in times:
             step()
         synchronize(device)
         return perf_counter() - start
     seconds = 0.0
-    for _ in repeat(None, count):
+    for _ in times:
         before()
         synchronize(device)
         start = perf_counter()
@@ -52,35 +44,30 @@ def seconds_to_finish(
     return seconds
 
 
-def seconds_on_cuda(step: Callable[[], Any], count: int, look: Callable[[], None] = lambda: None) -> float:
-    """Time between two CUDA events around `count` steps, synchronised before they are read (s).
-
-    look: called when all steps are enqueued, while the GPU still works on the last ones.
-    """
-    start, end = _Event(enable_timing=True), _Event(enable_timing=True)
-    times = repeat(None, count)
-    start.record()
-    for _ in times:
-        step()
-    end.record()
-    look()
-    _synchronize_cuda()
-    return float(start.elapsed_time(end)) / 1000
-
-
-def seconds_on_cuda_each(
-    step: Callable[[], Any], count: int, before: Callable[[], None], look: Callable[[], None] = lambda: None
+def seconds_on_cuda(
+    step: Callable[[], Any],
+    count: int,
+    before: Callable[[], None] | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> float:
-    """Sum of the times of `count` steps, each between its own two CUDA events (s); `before` is called before each."""
-    events = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(count)]
-    for start, end in events:
-        before()
+    """Time of `count` steps between two CUDA events, synchronised before they are read (s).
+
+    before: called before every step; each step is then between two events of its own, and their times are added. look:
+    called when all steps are enqueued, while the GPU still works on the last ones.
+    """
+    pieces, steps = (1, count) if before is None else (count, 1)
+    # All are made beforehand: what the host does after an event is recorded may keep the GPU waiting.
+    timed = [(_Event(enable_timing=True), repeat(None, steps), _Event(enable_timing=True)) for _ in range(pieces)]
+    for start, times, end in timed:
+        if before is not None:
+            before()
         start.record()
-        step()
+        for _ in times:
+            step()
         end.record()
     look()
     _synchronize_cuda()
-    return sum(float(start.elapsed_time(end)) for start, end in events) / 1000
+    return sum(float(start.elapsed_time(end)) for start, _, end in timed) / 1000
 
 
 EMPTYING_BYTES = 256 << 20
@@ -165,7 +152,7 @@ def time_block(
     before: called before every step, outside the clock. card: the GPU, read while it still works. again: leave the
     untimed step out, because this process's last step was of the same variant.
     """
-    disturbance = Disturbance.read()
+    disturbances = counters()
     readings: dict[str, int] = {}
     if not again:
         if before is not None:
@@ -182,23 +169,22 @@ def time_block(
     try:
         begin()
         if device.type == "cuda":
-            if before is None:
-                seconds = seconds_on_cuda(step, count, look)
-            else:
-                seconds = seconds_on_cuda_each(step, count, before, look)
-        elif before is None:
-            seconds = seconds_on_cpu(step, count)
+            seconds = seconds_on_cuda(step, count, before, look)
         else:
             seconds = seconds_to_finish(step, count, device, before)
     finally:
         if collects:
             gc.enable()
-    block: dict[str, Any] = {"seconds": seconds, **Disturbance.read().since(disturbance)}
-    return block | ({"gpu": readings} if card is not None else {})
+    since = {name: -1 if value < 0 else value - disturbances[name] for name, value in counters().items()}
+    return {"seconds": seconds, **since, **({"gpu": readings} if card is not None else {})}
 
 
 def warm_up(
-    step: Callable[[], Any], device: torch.device, before: Callable[[], None] | None = None, limit: float = 20.0
+    step: Callable[[], Any],
+    device: torch.device,
+    before: Callable[[], None] | None = None,
+    limit: float = 20.0,
+    slowest: Callable[[float], float] = lambda seconds: seconds,
 ) -> dict[str, float]:
     """Step until timings stop falling: until two chunks in a row do not improve the best by 2 %.
 
@@ -206,11 +192,12 @@ def warm_up(
     time per step (s), and "excess_s", the time beyond what the same steps take once warm (s).
 
     before: called before every step, outside the clock. limit: seconds after the first step, which may compile, until
-    it stops in any case.
+    it stops in any case. slowest: of the seconds of a chunk those of the slowest rank, so that all ranks take the same
+    number of steps: otherwise one waits for another that has finished.
     """
 
     def chunk(count: int) -> float:
-        return seconds_to_finish(step, count, device, before)
+        return slowest(seconds_to_finish(step, count, device, before))
 
     first = chunk(1)
     total, steps = first, 1

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 
 from tipbench.machine.proc import cgroup_files
 
 
-@dataclass(frozen=True)
-class Disturbance:
+def counters(root: Path = Path("/")) -> dict[str, int]:
     """Counters of what takes cores away; -1 where the platform does not report it.
 
-    Attributes:
-        steal_ticks: time stolen by the hypervisor, all cores (clock ticks of 1/100 s).
-        throttled_us: time for which the cgroup was throttled (µs).
-        pressure_us: time for which some task waited for a core (µs).
+    steal_ticks: time stolen by the hypervisor, all cores (clock ticks of 1/100 s). throttled_us: time for which the
+    cgroup was throttled (µs). pressure_us: time for which some task waited for a core (µs).
     """
-
-    steal_ticks: int
-    throttled_us: int
-    pressure_us: int
-
-    @classmethod
-    def read(cls, root: Path = Path("/")) -> Disturbance:
-        return cls(
-            _field(root / "proc/stat", "cpu ", 8),
-            _throttled(root),
-            _field(root / "proc/pressure/cpu", "some", -1),
-        )
-
-    def since(self, earlier: Disturbance) -> dict[str, int]:
-        """The counts since `earlier`, by name."""
-        return {
-            name: -1 if value < 0 else value - before
-            for (name, value), before in zip(vars(self).items(), vars(earlier).values(), strict=True)
-        }
+    return {
+        "steal_ticks": _field(root / "proc/stat", "cpu ", 8),
+        "throttled_us": _throttled(root),
+        "pressure_us": _field(root / "proc/pressure/cpu", "some", -1),
+    }
 
 
 def _field(path: Path, prefix: str, index: int) -> int:

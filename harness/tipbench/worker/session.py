@@ -22,7 +22,7 @@ from tipbench.tip.job import Job, MacroPair
 from tipbench.tip.pair import Step
 from tipbench.worker import checks
 from tipbench.worker.checks import Results
-from tipbench.worker.clock import Card, all_cards, emptying_l2, seconds_to_finish, time_block, warm_up
+from tipbench.worker.clock import Card, all_cards, emptying_l2, time_block, warm_up
 from tipbench.worker.guard import Guard, seed_generators
 from tipbench.worker.job_card import job_card, phases_of
 from tipbench.worker.memory import held_on_card, least_tensor_peaks, process_peaks
@@ -86,11 +86,8 @@ class Session:
     def warm(self, variant: str, limit: float = LAUNCH_WARM_S) -> dict[str, Any]:
         """Step a built variant until its timings stop falling; answers `clock.warm_up`, `_helpers` and "card_bytes"."""
         with self.guard.scope(variant):
-            # Ranks must take the same number of steps: otherwise one waits for another that has finished.
-            if self.ranks.count > 1:
-                return self._warm_together(variant) | _helpers() | {"card_bytes": held_on_card(self.device)}
             step, before = self._numbered(variant), self.guard.before_step
-            warm = self.guard.step(variant, lambda: warm_up(step, self.device, before, limit))
+            warm = self.guard.step(variant, lambda: warm_up(step, self.device, before, limit, self._slowest))
         return warm | _helpers() | {"card_bytes": held_on_card(self.device)}
 
     def block(self, variant: str, steps: int, again: bool = False) -> dict[str, Any]:
@@ -108,8 +105,12 @@ class Session:
         with self.guard.scope(variant):
             while len(blocks) < FEWEST_BLOCKS or sum(blocks) < seconds:
                 timed = self._timed(variant, steps, again=bool(blocks))
-                blocks.append(max(self.ranks.gather(timed["seconds"])))
+                blocks.append(self._slowest(timed["seconds"]))
         return blocks
+
+    def _slowest(self, seconds: float) -> float:
+        """Those of the slowest rank, on every rank."""
+        return float(max(self.ranks.gather(seconds)))
 
     def _timed(self, variant: str, steps: int, again: bool, card: Card | None = None) -> dict[str, Any]:
         """What `clock.time_block` answers on this rank."""
@@ -200,19 +201,6 @@ class Session:
             return self.guard.step(variant, step, count)
 
         return numbered
-
-    def _warm_together(self, variant: str) -> dict[str, float]:
-        """Warm up ranks with an equal number of steps, more where steps are short; "step_s" is the slowest rank's best
-        step."""
-
-        def once() -> float:
-            return seconds_to_finish(self.steps[variant], 1, self.device, self.guard.before_step)
-
-        spent = [self.guard.step(variant, once, 1)]
-        count = max(3, min(50, int(0.2 / max(self.ranks.gather(spent[0])))))
-        spent += [self.guard.step(variant, once) for _ in range(count)]
-        best = max(self.ranks.gather(min(spent)))
-        return {"step_s": best, "excess_s": max(0.0, sum(spent) - len(spent) * best)}
 
 
 def _added(by_rank: Sequence[dict[str, int]]) -> dict[str, int]:
