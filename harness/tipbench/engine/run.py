@@ -216,19 +216,15 @@ class OpenRun:
         path = self._writer.path
         records = [self._records[info.name] for info in self._planned if info.name in self._records]
         over = {name for name, state in self._states.items() if state.is_over}
-        undecided = {info.name for info in self._planned} - over
-        without_memory = sum(
-            record.name in over and lacks_memory(record, rules.RULES, self._stored.cores) for record in records
-        )
-        by_chance = sum(bool(failed_by_chance(record)) for record in records)
+        decided = [record for record in records if record.name in over]
+        still_open = {
+            "still undecided": len(self._planned) - len(decided),
+            "decided without memory": sum(lacks_memory(each, rules.RULES, self._stored.cores) for each in decided),
+            "failed in a way that need not come again": sum(bool(failed_by_chance(record)) for record in records),
+        }
         if not self._options.given:
-            open_pairs = [
-                *([f"{plural(len(undecided), 'pair')} still undecided"] if undecided else []),
-                *([f"memory not measured for {plural(without_memory, 'decided pair')}"] if without_memory else []),
-                *([f"{plural(by_chance, 'pair')} failed in a way that need not come again"] if by_chance else []),
-            ]
-            if open_pairs:
-                print(f"{'; '.join(open_pairs)}; continue with: the same command")
+            if words := [f"{plural(count, 'pair')} {what}" for what, count in still_open.items() if count]:
+                print(f"{'; '.join(words)}; continue with: the same command")
             if others := mostly_beside(cores_of_others(records)):
                 print(f"{others}: these are answers of a busy machine")
             print(f"results: {path}\nreport:  tipbench report {shlex.quote(str(path))}")
