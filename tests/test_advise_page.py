@@ -129,7 +129,7 @@ def test_each_way_has_a_row_those_first_that_bring_most() -> None:
     assert [(row.name, row.word) for row in rows] == [("b/most", "faster"), ("b/least", "faster"), ("a", "slower")]
     assert lines(outcome)[-3] == f"faster  b (do most): {rows[0].alone}"
     page = markdown(advice_page(outcome))
-    assert f"| **faster**: {rows[0].alone} | b | `do most` | not measured |" in page
+    assert f"| **faster**: {rows[0].alone} | b | `do most` | memory of all processes not measured |" in page
     assert "### b (b/most)" in page
     assert "with the changes" not in page
     assert "| tip | what to write | with the changes | price |" in markdown(advice_page(together(1.5, a=1.3)))

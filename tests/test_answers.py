@@ -15,6 +15,7 @@ from tipbench.report import one_liners
 from tipbench.report.answer import Answer, answers, combined_gains
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.measure import effects
+from tipbench.report.price import NOT_MEASURED
 from tipbench.report.results import results
 from tipbench.tip.pair import TOGETHER, Claim
 from tipbench.tip.reason import Reason
@@ -98,7 +99,7 @@ def test_an_operation_that_is_slower_forbids_a_bare_use_it() -> None:
 def test_who_should_follow_a_tip(about: Mapping[str, Any], effect: float, shown: str) -> None:
     row = answer(job("Job", effect, tip=tip(**about)))
     assert row.answer == shown
-    assert row.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else "not measured")
+    assert row.price == ("deprecated: use torch.compile" if "deprecated" in str(about) else NOT_MEASURED)
 
 
 # ---- the tip as the guide words it ----
@@ -301,14 +302,14 @@ def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
     [
         ({"memory": both(1200, 1000)}, "+50 % memory"),
         ({"memory": both(830, 1000)}, "+3.8 % memory"),
-        ({"memory": both(805, 1000)}, "none measured above 1 %"),
+        ({"memory": both(805, 1000)}, NOT_MEASURED),
         ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 104}}}, "none measured above 5 %"),
-        ({}, "not measured"),
+        ({}, NOT_MEASURED),
         ({"memory": {"baseline": {"tree": 100}, "optimized": {"tree": 180}}}, "+80 % memory of all processes"),
         ({"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}}, "compiling pays after 15,2"),
         (
             {"one_off": {"baseline": {"build": 0.1}, "optimized": {"build": 0.6}}, "steps": 1, "baseline_s": 0.1},
-            "not measured",
+            NOT_MEASURED,
         ),
     ],
 )
@@ -321,7 +322,7 @@ def test_what_a_gain_in_time_costs(more: Mapping[str, Any], price: str) -> None:
 def test_only_what_a_tip_takes_once_has_to_be_earned_back() -> None:
     """The first steps of other tips differ by noise."""
     one_off = {"baseline": {"build": 0.1}, "optimized": {"build": 8.0}}
-    assert answer(measured(info(scale="macro"), {"optimized": GAIN}, one_off=one_off)).price == "not measured"
+    assert answer(measured(info(scale="macro"), {"optimized": GAIN}, one_off=one_off)).price == NOT_MEASURED
 
 
 def test_time_that_may_be_worse_is_a_price_whatever_the_claim() -> None:

@@ -163,8 +163,6 @@ COMPLETE: dict[str, Any] = {
         ({"machine": {"gpus": [CARD, CARD]}}, "gpus", HARDWARE),
         ({"commit": "fedcba"}, "commit", SAME),
         ({"options": {"size": "M"}}, "size", SAME),
-        ({"machine": {"governor": "unavailable"}}, "governor", STATE),
-        ({"machine": {"gpus": "unavailable"}}, "gpus", HARDWARE),
         ({"suite": "0.2.0"}, "suite", NOT),
         ({"options": {"bare": True}}, "bare", NOT),
     ],
@@ -183,6 +181,7 @@ def test_what_differs_is_named_and_graded(differing: Mapping[str, Any], field: s
         {"commit": "0123456789ab"},
         {"commit": "fedcba-dirty"},  # a change that nobody committed may be any
         {"controls": {**HEAP_BEFORE, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}},
+        {"machine": {"governor": "unavailable", "numa_nodes": "denied"}},
         {"machine": {"gpus": [{**CARD, "index": 3, "readings": {"sm_mhz": 1980}}]}},  # of older runs
         {"started": "2026-05-05T00:00:00+00:00", "id": "other", "options": {"seed": 5}},
     ],

@@ -15,6 +15,7 @@ from tipbench.machine.controls import HEAP
 from tipbench.records.record import PairInfo
 from tipbench.suite.discover import Discovery, NoTorch, discover
 from tipbench.suite.files import BENCHMARKS, NoFolder, load_module, pair_files
+from tipbench.suite.source import source_digest
 from tipbench.tip.pair import TipText
 
 HEAD = """
@@ -140,6 +141,7 @@ def test_a_pair_is_described_with_its_tip_and_settings(discovery: Discovery, fol
     assert (info.device, info.reason, info.needs) == ("cpu", "", ())
     assert info.file == "own/general/variety.py", "and not where the person works"
     assert (folder / "general/variety.py").read_text().splitlines()[info.line - 1].startswith("class Plain")
+    assert info.source == source_digest(folder / "general/variety.py", folder), "with the helper beside its chapter"
     assert pair(discovery, "variety.Many").scale == "macro"
 
 

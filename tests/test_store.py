@@ -166,6 +166,15 @@ def test_a_record_that_no_report_could_calculate_with_is_named(timed: Run, place
         restored(changed(timed.records[1], place, value))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("seconds", (0.1,)), ("rounds", 3), ("variant", ("baseline",) * 16), ("by_stretch", True)]
+)
+def test_a_launch_that_statistics_could_not_divide_is_not_whole(timed: Run, field: str, value: Any) -> None:
+    (launch, *_) = timed.records[1].launches
+    assert launch.is_whole
+    assert not replace(launch, **{field: value}).is_whole
+
+
 # ---- headers ----
 
 

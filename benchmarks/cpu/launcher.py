@@ -95,8 +95,8 @@ TIP = Tip(
         "on, share the first core: set KMP_AFFINITY=none before the line"
     ),
     why_not=(
-        "Two threads wait little for each other with either OpenMP runtime, and what is left is what the allocator "
-        "brings."
+        "Where there are two threads, these wait little for each other with either OpenMP runtime, and what is left "
+        "is what the allocator brings."
     ),
 )
 

@@ -67,8 +67,8 @@ TIP = Tip(
     one_of="OpenMP",
     mechanism=Mechanism("OpenMP runtime in use, and its settings", runtime_and_settings, only_optimized_is_intels),
     why_not=(
-        "Waking and joining two threads costs little with either runtime; what the runtimes differ in grows with "
-        "the number of threads."
+        "Where there are two threads, waking and joining them costs little with either runtime; what the runtimes "
+        "differ in grows with the number of threads."
     ),
 )
 

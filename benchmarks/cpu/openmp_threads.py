@@ -76,7 +76,10 @@ TIP = Tip(
     called="an instance a core",
     one_of="threads",
     mechanism=changes("threads that share the work of an operation", threads),
-    note="a process that is alone on a machine needs no OMP_NUM_THREADS: by default it uses all physical cores",
+    note=(
+        "a process that is alone on a machine needs no OMP_NUM_THREADS: by default it uses all physical cores. A step "
+        "is a batch for each core: with several instances one batch takes instances / cores of it"
+    ),
     why_not="Large operations keep all cores busy in one process, and several share the same caches and memory.",
 )
 

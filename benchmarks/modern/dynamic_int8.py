@@ -40,7 +40,7 @@ TIP = Tip(
     do=(
         "from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_  # pip install torchao\n"
         "quantize_(model.eval(), Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))  # to infer alone\n"
-        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
+        "torch.set_grad_enabled(False)  # in each thread that infers: else frozen code is not used\n"
         "example, _ = next(iter(loader))\n"
         'model.compile(options={"freezing": True})\n'
         "from torch._inductor import config as inductor\n"

@@ -31,7 +31,7 @@ TIP = Tip(
     title="Freeze the weights of a model compiled for inference",
     do=(
         "example, _ = next(iter(loader))\n"
-        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
+        "torch.set_grad_enabled(False)  # in each thread that infers: else frozen code is not used\n"
         'model.eval().compile(options={"freezing": True})  # to infer alone; load weights before\n'
         "from torch._inductor import config as inductor\n"
         "with inductor.patch(freezing=True): model(example.to(device))  # compiles"
@@ -39,7 +39,7 @@ TIP = Tip(
     ways={
         "max_autotune": (
             "example, _ = next(iter(loader))\n"
-            "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
+            "torch.set_grad_enabled(False)  # in each thread that infers: else frozen code is not used\n"
             'model.eval().compile(options={"freezing": True, "max_autotune": True})  # to infer alone\n'
             "from torch._inductor import config as inductor\n"
             "with inductor.patch(freezing=True): model(example.to(device))  # compiles"

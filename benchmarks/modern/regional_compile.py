@@ -23,8 +23,8 @@ TIP = Tip(
     do=(
         "# in place of model.compile(). Blocks that differ in a number, such as a layer's index, compile once each, "
         "and again for evaluation and for another batch size.\n"
-        "# Past 8 in all they run uncompiled: raise torch._dynamo.config.recompile_limit. Nor are checkpointed blocks "
-        "compiled: compile the model\n"
+        "# Past 8 in all they run uncompiled: set a higher torch._dynamo.config.recompile_limit. Nor are checkpointed "
+        "blocks compiled: compile the model\n"
         "for block in model.blocks: block.compile()  # torch 2.14 on: before, a block of torch.nn's own, such as "
         "nn.Sequential, stays uncompiled"
     ),

@@ -40,7 +40,7 @@ TIP = Tip(
         "from itertools import islice  # and pip install torchao\n"
         "from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e\n"
         "from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86\n"
-        "torch.set_grad_enabled(False)  # where it is on, frozen code is not used\n"
+        "torch.set_grad_enabled(False)  # in each thread that infers: else frozen code is not used\n"
         "example, _ = next(iter(loader))\n"
         "quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())\n"
         "model = prepare_pt2e(torch.export.export(model.eval(), (example,), strict=True).module(), quantizer)"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tipbench.compare.comparison import Comparison
 from tipbench.compare.stored import StoredRun, read_run
 from tipbench.errors import UserError
-from tipbench.records.store import RUN_FILES, UnusableFile
+from tipbench.records.store import UnusableFile, folder_name
 from tipbench.tip.wording import plain, plural
 
 
@@ -19,8 +19,8 @@ class CompareError(UserError):
 def read_comparison(words: Sequence[str]) -> Comparison:
     """The runs that `words` name, in that order. Raises CompareError where they are fewer than two.
 
-    A word is a results file, with @DAY for the sessions of a day, or a folder: of each machine's folder in it the
-    newest file counts. What is left out is noted.
+    A word is a results file, with @DAY for the sessions of a day, or a folder: of each machine whose files lie in it
+    the newest counts. What is left out is noted.
     """
     notes: list[str] = []
     runs: dict[str, StoredRun] = {}
@@ -37,19 +37,19 @@ def read_comparison(words: Sequence[str]) -> Comparison:
 
 
 def _runs(path: Path, notes: list[str]) -> Iterator[StoredRun]:
-    """The run in a file; of each folder of files beneath a folder the newest."""
-    of_folders: dict[Path, list[StoredRun]] = {}
-    for file in sorted(path.rglob(RUN_FILES)) if path.is_dir() else [path]:
+    """The run in a file; of the files of one machine in a folder, or in one beneath it, the newest."""
+    of_machines: dict[tuple[Path, str], list[StoredRun]] = {}
+    for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         try:
             stored = read_run(file)
-            of_folders.setdefault(file.parent, []).append(stored)
+            of_machines.setdefault((file.parent, folder_name(stored.run.machine)), []).append(stored)
         except UnusableFile as error:
             notes.append(f"left out: {file.name}{error.problem}")  # without its folders, which are nobody else's
-    for folder, runs in of_folders.items():
+    for (_, machine), runs in of_machines.items():
         newest = max(runs, key=_age)
         yield newest
         if others := ", ".join(stored.file.stem for stored in runs if stored is not newest):
-            notes.append(f"{folder.name}: {newest.file.stem} counts; older, or without a whole job: {others}")
+            notes.append(f"{machine}: {newest.file.stem} counts; older, or without a whole job: {others}")
 
 
 def _age(stored: StoredRun) -> tuple[bool, str]:

@@ -57,7 +57,7 @@ class PlannedKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about: str
     nodes: list[str]
     want: Count
-    tipbench: Annotated[str, msgspec.Meta(min_length=1)]
+    tipbench: Annotated[str, msgspec.Meta(pattern=r"\S")]
     sbatch: list[str] = []
 
     def __post_init__(self) -> None:
@@ -183,7 +183,8 @@ def plan_of(stored: Mapping[str, Any], file: Path) -> FleetPlan:
     try:
         return convert(stored, FleetPlan)
     except MalformedRecord as error:
-        raise UserError(f"{file}: {error}") from None
+        older = "; delete the lines `format` and `torch`, which older versions wrote" if "format" in stored else ""
+        raise UserError(f"{file}: {error}{older}") from None
 
 
 def file_bytes(file: Path) -> bytes:

@@ -62,7 +62,9 @@ PLAIN = re.compile(r"[\w.,:-]{1,40}")
 SECRET = ("TIPBENCH_TOKEN", "TIPBENCH_USER")
 """Variables for a wiki, which no process that runs somebody's code needs."""
 
-NETWORK = ("NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+NETWORK = (
+    *("NCCL_SOCKET_IFNAME", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"),
+)
 """What NCCL may need to work at all, and what changes its speed: passed on, and recorded with the run."""
 
 

@@ -174,5 +174,7 @@ class LinesOfRun:
 def _continued(record: Record, line: LaunchLine | MemoryLine) -> Record:
     record = replace(record, wall_s=max(record.wall_s, line.wall_s))
     if isinstance(line, LaunchLine):
+        if not line.launch.is_whole:
+            raise MalformedRecord("a launch needs blocks of the baseline and of another variant, and all columns alike")
         return replace(record, launches=(*record.launches, line.launch), steps=line.steps)
     return replace(record, variants=line.variants)

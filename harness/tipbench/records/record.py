@@ -154,6 +154,23 @@ class Launch:
         gpu = {name: tuple(reading[name] for reading in readings) for name in readings[0]}
         return cls(seed=seed, **columns, gpu=gpu, rounds=rounds)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has the blocks that its rounds need, by which statistics divide: lines of runs until November 2026
+        have no checksum."""
+        sides = set(self.variant)
+        columns = (
+            self.variant,
+            self.seconds,
+            self.steal_ticks,
+            self.throttled_us,
+            self.pressure_us,
+            *self.gpu.values(),
+        )
+        has_stretches = not self.by_stretch or sides <= self.stretches.keys()
+        lengths = {len(column) for column in columns}
+        return {"baseline"} < sides and lengths == {2 * self.rounds * len(sides)} and has_stretches
+
     def round_slices(self) -> Iterator[slice]:
         """The blocks of each round."""
         length = len(self.variant) // self.rounds

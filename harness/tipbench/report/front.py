@@ -152,9 +152,7 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         rows=tuple(rows[:_TABLE_ROWS]),
         changes=tuple(_change(answers, address) for grade, answers in graded[:SHOWN] if grade != COSTS),
         further=tuple(rows[_TABLE_ROWS:]),
-        more=_grouped(
-            (_where(row, columns), _in_brief(row), row.address) for row in rows[_TABLE_ROWS:] if row.grade != COSTS
-        ),
+        more=_grouped(_in_brief(row, columns) for row in rows[_TABLE_ROWS:] if row.grade != COSTS),
         conditions=tuple(
             _tip_line(row.tip, row.address, row.whole, row.remarks)
             for row in rows[SHOWN:_TABLE_ROWS]
@@ -169,9 +167,7 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
         avoid=tuple(line for answer in timed for line in _to_avoid(answer, address(answer.tip))),
         together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
         impossible=_grouped(
-            (why_impossible(answer.gain), answer.tip, address(answer.tip))
-            for answer in made
-            if answer.kind == IMPOSSIBLE
+            (why_impossible(one.gain), one.tip, address(one.tip)) for one in made if one.kind == IMPOSSIBLE
         ),
     )
 
@@ -210,18 +206,19 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
 
-def _where(row: Row, columns: Sequence[str]) -> str:
-    """The first kind of work in which a change brings what the table says."""
-    cells = [(name, cell) for name, cell in zip(columns, row.cells, strict=True) if cell.rest != "open"]
-    strong = [name for name, cell in cells if cell.strong]
-    return next(iter(strong + [name for name, cell in cells if cell.rest]), "memory")
+def _in_brief(row: Row, columns: Sequence[str]) -> tuple[str, str, str]:
+    """The first kind of work in which a change brings something; `no-padding 1.5x`, or `deprecated onednn-graph 1.2x`;
+    and the address."""
+    cells = list(zip((*columns, "memory"), (*row.cells, row.memory), strict=True))
+    where = next((name for name, cell in cells if _number(cell) or cell.rest.startswith("takes")), "memory")
+    gain = next(filter(None, (_number(cell) for _, cell in cells)), "")
+    return where, f"{'deprecated ' * (DEPRECATED in row.title)}{row.tip} {gain}".strip(), row.address
 
 
-def _in_brief(row: Row) -> str:
-    """`no-padding 1.5x`, or `deprecated onednn-graph 1.2x`."""
-    cells = [cell.strong or cell.rest.partition(" (")[0] for cell in (*row.cells, row.memory)]
-    gain = next((cell for cell in cells if cell[:1].isdigit() or cell.startswith(("-", "start"))), "")
-    return f"{'deprecated ' * (DEPRECATED in row.title)}{row.tip} {gain}".strip()
+def _number(cell: TableCell) -> str:
+    """What a change gains; empty if the cell says another thing."""
+    words = cell.strong or cell.rest.partition(" (")[0]
+    return "start" if words.startswith("start") else words if words.startswith(tuple("-0123456789")) else ""
 
 
 def table_cell(answer: Answer) -> TableCell:
@@ -245,7 +242,9 @@ def table_cell(answer: Answer) -> TableCell:
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
     number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
-    in_brackets = ["" if len(ratios) > 1 or low == high else f"{least}-{most}"]
+    is_one = len(ratios) == 1 and low < high
+    in_brackets = [gains[0].row.variant if answer.ways[0].value else f"{least}-{most}" if is_one else ""]
+    in_brackets.append("vs compiled" if ", compiled" in answer.against else "")
     in_brackets.append(f"{len(gains)} of {len(rows)}" if len(gains) < len(rows) else "")
     brackets = f"({'; '.join(filter(None, in_brackets))})" if any(in_brackets) else ""
     if answer.kind == DO_NOT:
@@ -278,6 +277,7 @@ def memory_cell(answers: Iterable[Answer]) -> TableCell:
     jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains]
     changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
+    words = words.replace(OF_THE_PROCESS, "", words.count(OF_THE_PROCESS) - 1) if words.endswith("(p)") else words
     return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
 
 
@@ -291,7 +291,8 @@ def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
         return None
     ratio = sides[1] / sides[0]
     if abs(ratio - 1) < margin:
-        return (1.0, "same") if process or row.device == "cuda" else None  # a card's memory is all there is
+        is_known = process or row.device == "cuda"  # a card's memory is all there is
+        return (1.0, f"same{OF_THE_PROCESS * of_process}") if is_known else None
     return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 

@@ -1,6 +1,7 @@
 """How far two runs may be compared, and what differs between them, field by field.
 
-Runs of one kind have equal hardware and state. A field that one of the runs lacks is not compared.
+Runs of one kind have equal hardware and state. A field that one of the runs lacks, or could not read, is not
+compared.
 """
 
 from __future__ import annotations
@@ -76,11 +77,10 @@ class Grade:
 def grade(left: Facts, right: Facts) -> Grade:
     """The grade of a comparison of two runs, from the `facts` of each.
 
-    Not comparable: another version of the suite, `--bare` on one side only, or another number of nodes, as the code
-    or its process settings differ. Another state: also other versions of torch, of a driver or of anything else.
-    Named without lowering the grade: the rules of verdicts, which change how often the same steps are timed, as the
-    intervals show; `--size` and the suite's commit, since most commits leave most pairs alone (each
-    pair's sizes and code are compared as well).
+    Not comparable: another version of the suite, or `--bare` on one side only, as the code or its process settings
+    differ. Another state: also other versions of torch, of a driver or of anything else. Named without lowering the
+    grade: `--size` and the suite's commit, since most commits leave most pairs alone (each pair's sizes and code are
+    compared as well).
     """
     differing = []
     for place in dict.fromkeys([*left, *right]):
@@ -88,6 +88,8 @@ def grade(left: Facts, right: Facts) -> Grade:
         if not field.startswith(CONTROL_PREFIX) and (place not in left or place not in right):
             continue
         values = left.get(place, NOT_SET), right.get(place, NOT_SET)
+        if field not in ESSENTIAL and any(map(_is_hidden, values)):
+            continue  # as a container hides some
         if not _alike(field, *values):
             differing.append(Difference(part, field, *values))
     parts = {difference.part for difference in differing}
@@ -99,6 +101,11 @@ def grade(left: Facts, right: Facts) -> Grade:
     elif parts & {"state", "software"}:
         word = STATE
     return Grade(word, tuple(differing))
+
+
+def _is_hidden(value: Any) -> bool:
+    """Whether a value, or that of any card, could not be read."""
+    return value in UNKNOWN or (isinstance(value, list) and any(each in UNKNOWN for each in value))
 
 
 def facts(run: Run) -> Facts:

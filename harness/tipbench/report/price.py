@@ -18,9 +18,9 @@ LIVE_MARGIN = 0.01
 """Peaks of live tensors that differ by less are called equal: identical sides have the same to the last byte."""
 
 
-NOT_MEASURED, NONE_MEASURED = "memory not measured", "none measured"
-
 PROCESSES = "memory of all processes"
+
+NOT_MEASURED, NONE_MEASURED = f"{PROCESSES} not measured", "none measured"
 
 IN_WORKERS, COMPILED_MODEL = "workers", "compiled model"
 """What only one tip can do: load data in other processes, whose memory is not this process's, or compile a model.

@@ -22,7 +22,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
-from tipbench.report.price import PROCESSES, are_tensors_all, time_factors
+from tipbench.report.price import are_tensors_all, time_factors
 from tipbench.suite.loops import PLAIN_START
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
@@ -38,7 +38,9 @@ WORK_COLUMNS = {
 """By workload, the head of its column."""
 
 QUESTIONS = {
-    "How many workers? (time to load a batch / time of a step; a core each if they decode)": ("async-loading",),
+    "How many workers? (time to load a batch divided by time of a step; a core each if they decode)": (
+        "async-loading",
+    ),
     "Which batch size?": ("batch-size", "request-batches"),
     "Is compiling worth it?": ("compile-modes", "frozen-weights", "ahead-of-time"),
     "bfloat16? (float16 is tried on GPUs alone)": ("amp", "half-precision"),
@@ -47,7 +49,12 @@ QUESTIONS = {
     "no_grad or inference_mode?": ("no-grad",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "The first step compiles: what shortens it?": ("regional-compile", "changing-shapes", "compile-cache"),
+    "What shortens the first step, or the start?": (
+        "regional-compile",
+        "changing-shapes",
+        "compile-cache",
+        "mapped-weights",
+    ),
     "What do several GPUs bring?": ("ddp-not-dp",),
 }
 """By question, the tips that answer it."""
@@ -84,7 +91,8 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             for each in answers:
                 lines.append(_brief(each, "" if each.tip == tips[0] else each.tip))
                 if each.kind in ACTS and PLAIN_START in (start := each.ways[0].do) and "\n" not in start:
-                    lines.append(f"`{start.replace('train.py', 'infer.py') if each.workload == INFERENCE else start}`")
+                    infers = each.workload == INFERENCE or "to infer" in start
+                    lines.append(f"`{start.replace('train.py', 'infer.py') if infers else start}`")
             yield _line(question, address(answers[0].tip), lines)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible
@@ -93,7 +101,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
     altering = {answer.tip: off for answer in made if (off := _off(answer))}
     if altering:
         question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest?"
-        offs = [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less"]
+        offs = [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less in these jobs"]
         yield _line(question, "", ["; ".join(offs[first : first + 3]) for first in range(0, len(offs), 3)])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
     besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
@@ -137,7 +145,9 @@ def _brief(answer: Answer, tip: str) -> str:
         answered = "little" if answer.kind == SMALL else answer.answer
         return f"{head}{answered}: {jobs}" if 0 < len(answer.gains) <= MOST else f"{head}{answer.answer} in {where}"
     lead = answer.ways[0]
-    prices = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith(("once", PROCESSES))]
+    of_one = len(answer.gains) == 1 and not answer.alternatives  # of several jobs it is the most that any needs
+    prices = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
+    prices += [part for part in answer.price.split("; ") if of_one and part.startswith("+")][:1]
     more = f" ({'; '.join(prices)})" * bool(prices) if answer.kind in ACTS else ", which costs"
     named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
     name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
@@ -164,7 +174,8 @@ def _off(answer: Answer) -> str:
 
 def _leaner(answer: Answer) -> str:
     """`sdpa -39 %`: how much of live tensors a change that pays in time saves at most; empty if little."""
-    rows = [gain.row for gain in answer.gains if answer.kind in (USE, USE_IF) and are_tensors_all(gain.row)]
+    pays = [gain.row for gain in answer.gains if answer.kind in (USE, USE_IF) and gain.state.word == "gain"]
+    rows = filter(are_tensors_all, pays)
     sides = min((row.memory_sides or (1, 1) for row in rows), key=lambda pair: pair[1] / pair[0], default=(1, 1))
     return f"{answer.tip} {change(*sides)}" if sides[1] < (1 - LEANER) * sides[0] else ""
 

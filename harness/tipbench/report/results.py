@@ -72,7 +72,7 @@ def _sessions(record: Record, cores: int) -> dict[str, tuple[Mean, ...]]:
 def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, ...]]) -> Result:
     record, variant = judgement.record, judgement.variant_record
     info, baseline = record.info, record.variants.get("baseline", VariantRecord(record.outcome))
-    work = json.dumps([info.source, info.sizes, info.flush_l2], sort_keys=True)
+    work = json.dumps([info.source or run.commit, info.sizes, info.flush_l2], sort_keys=True)
     is_measured = judgement.verdict not in ("skipped", "failed")
     readings = READINGS if info.device == "cuda" and is_measured else ()
     one_off = math.fsum(baseline.one_off.values()), math.fsum(variant.one_off.values())
@@ -118,8 +118,8 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
 
 def _trainings(info: PairInfo, variant: str, folder: str) -> tuple[Trainings, Trainings] | None:
     """Of both sides, from the table that the pair's tip names; runs until November 2026 name none. None where there is
-    none, as of pairs that lie elsewhere now, and where the pair had other code: its steps are other ones. folder: of
-    the run's pairs; empty for the guides' own."""
+    none, as of pairs that lie elsewhere now, and where the pair had other code: its steps are other ones. Runs until
+    28 November 2026 do not say which. folder: of the run's pairs; empty for the guides' own."""
     root = Path(folder) if folder else BENCHMARKS
     file = root.parent / info.file
     try:

@@ -56,7 +56,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
         job=job_label(pair, tip.id),
         truth=dict(pair.truth),
-        source=source_digest(file, root),
+        source=source_digest(file, root / Path(file.relative_to(root).parts[0])),
     )
 
 

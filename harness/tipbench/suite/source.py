@@ -15,16 +15,17 @@ def source_digest(file: Path, folder: Path) -> str:
     """16 hexadecimal digits; "" for a file that is no Python.
 
     Of the code in the file and in all that it imports of `folder` and of the guides' pairs. Comments, docstrings and
-    the TIP do not count, so that another text measures nothing anew.
+    the TIP do not count; its texts are stored beside.
     """
     if file.suffix != ".py":
         return ""
-    roots = folder if folder.is_dir() else folder.parent, BENCHMARKS.parent
+    roots = folder, BENCHMARKS.parent
     files, digest = [file], hashlib.sha256()
     for each in files:
         code, imported = _code(file_text(each))
         digest.update(code.encode("utf-8", "replace"))
-        places = [root / f"{name.replace('.', '/')}.py" for name in imported for root in roots]
+        names = [f"{name.replace('.', '/')}{end}" for name in imported for end in (".py", "/__init__.py")]
+        places = [root / name for name in names for root in roots]
         files += [place for place in dict.fromkeys(places) if place not in files and place.is_file()]
     return digest.hexdigest()[:16]
 
@@ -34,6 +35,7 @@ def _code(text: str) -> tuple[str, tuple[str, ...]]:
     """(What counts of a file's text, names that modules which it imports may have)."""
     try:
         tree = _WithoutText().visit(ast.parse(text))
+        code = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two for very deep nesting
         return text, ()
     named: list[str] = []
@@ -42,7 +44,7 @@ def _code(text: str) -> tuple[str, tuple[str, ...]]:
             named += [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
         elif isinstance(node, ast.Import):
             named += [name.name for name in node.names]
-    return ast.unparse(tree), tuple(named)
+    return code, tuple(named)
 
 
 class _WithoutText(ast.NodeTransformer):
