@@ -91,6 +91,7 @@ def run(job: ForeignJob, folder: Path, *texts: str, saved: Mapping[str, Any] | N
     saved: what the same job saved after half of them, with which a new process goes on.
     """
     _seed(0)
+    torch.set_grad_enabled(True)  # as in a new process
     built = job.build(folder)
     if saved:
         for parameter in built["model"].parameters():

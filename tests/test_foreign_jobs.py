@@ -116,7 +116,7 @@ UNFIT: dict[str, Sequence[Unfit]] = {
     "decode-jpeg[on_the_card]": [Unfit("ImageFolder", all_but(*PHOTOS)), Unfit("targets.to", ["looking"])],
     "decoded-in-memory": [Unfit("ImageFolder", all_but(*PHOTOS))],
     "dynamic-int8": [Unfit("to infer alone", TRAINING)],
-    "frozen-weights": [Unfit("to infer alone", [name for name in TRAINING if name != "writing_squares"])],
+    "frozen-weights": [Unfit("to infer alone", TRAINING)],
     "grad-accumulation": [Unfit("zero_grad", INFERENCE), Unfit("batch norm", NORMS), Unfit("GradScaler", ["scaling"])],
     "grad-clipping": [Unfit("loss", INFERENCE), Unfit("unscale_", ["scaling"])],
     "muon[optimized]": [Unfit("linear layers", [*PHOTOS, "reading", "judging"])],

@@ -106,9 +106,9 @@ def test_values_of_one_setting_are_one_line_and_one_block_of_code() -> None:
     job = info("FromFiles", [*values], scale="macro", worded="n=2", task="training", tip=about)
     page = markdown(run([measured(job, values)]))
     assert re.search(
-        r"if they decode\)\n  - n=2: 1\.35x \[[^]]*\] in From files \(1: 1\.11x; maybe better 8: 1\.39x\)\n", page
+        r"if they decode\)\n  - n=2: 1\.35x \[[^]]*\] in From files \(1: 1\.11x; more with 8: 1\.39x\)\n", page
     )
-    assert "- From files with other values: 1: 1.11x; maybe better 8: 1.39x.\n" in page
+    assert "- From files with other values: 1: 1.11x; more with 8: 1.39x.\n" in page
     assert page.count("num_workers=") == 2  # on the first page, and on the tip's own
 
 

@@ -168,9 +168,9 @@ def test_a_full_temporary_folder_is_reported_before_anything_begins(
 def test_a_temporary_folder_that_is_filled_while_pairs_are_listed_is_reported(
     small: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Pairs are described with their code: more of it than still fits into a page that has been begun."""
-    text, line = (PAIRS / "fills" / "fills.py").read_text(), "        x = torch.randn"
-    (tmp_path / "fills.py").write_text(text.replace(line, f"        # {'long ' * 1000}\n{line}"))
+    """Pairs are described with their tip's texts: more than still fits into a page that has been begun."""
+    text = (PAIRS / "fills" / "fills.py").read_text()
+    (tmp_path / "fills.py").write_text(text.replace("Leave room", "Leave room " * 500))
     done = small("4m", "list", "--from", str(tmp_path), FILL_AT_IMPORT="1")
     assert (done.returncode, done.stdout) == (2, "")
     assert re.match(r"tipbench: the temporary folder /tmp/tb-\w+ is full ", done.stderr)

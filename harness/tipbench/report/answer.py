@@ -92,7 +92,7 @@ class Answer:
     @property
     def alternatives(self) -> str:
         """What other values of its setting, or other ways that pay, bring in its first job, those that may be better
-        last: `1: 1.12x; maybe better 4: 3.45x`."""
+        last: `1: 1.12x; more with 4: 3.45x`."""
         is_sweep, first = bool(self.ways[0].value), self.gains[0]
         ways = {way.value: way for way in self.ways[1:]} if is_sweep else {way.name: way for way in self.others}
         names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
@@ -100,7 +100,7 @@ class Answer:
         unknown = ", ".join(name for name, effect in gains if not effect.mean)
         known = [(effect.ratio > first.ratio, f"{name}: {effect.ratio:.2f}x") for name, effect in gains if effect.mean]
         less, more = (", ".join(words for is_more, words in known if is_more is which) for which in (False, True))
-        parts = [less, more and f"maybe better {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
+        parts = [less, more and f"more with {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
         return "; ".join(filter(None, parts))
 
     @property

@@ -273,11 +273,11 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 
 def memory_cell(answers: Iterable[Answer]) -> TableCell:
-    """How the memory of their jobs changes, from the least to the most."""
+    """How the memory of their jobs changes, from the least to the most: live tensors where these tell it of any."""
     jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains]
     changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
+    changes = [each for each in changes if not each[1].endswith((OF_THE_PROCESS, "same"))] or changes
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
-    words = words.replace(OF_THE_PROCESS, "", words.count(OF_THE_PROCESS) - 1) if words.endswith("(p)") else words
     return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
 
 
@@ -291,8 +291,7 @@ def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
         return None
     ratio = sides[1] / sides[0]
     if abs(ratio - 1) < margin:
-        is_known = process or row.device == "cuda"  # a card's memory is all there is
-        return (1.0, f"same{OF_THE_PROCESS * of_process}") if is_known else None
+        return (1.0, "same") if process or row.device == "cuda" else None  # a card's memory is all there is
     return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 

@@ -49,7 +49,7 @@ QUESTIONS = {
     "no_grad or inference_mode?": ("no-grad",),
     "How many threads, how many processes?": ("openmp-threads", "cpu-ddp"),
     "Which allocator?": ("allocator",),
-    "What shortens the first step, or the start?": (
+    "What shortens the first step? (it compiles, starts workers or fills caches)": (
         "regional-compile",
         "changing-shapes",
         "compile-cache",
