@@ -100,7 +100,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             vain.append(f"{question} {why_impossible(impossible[tips[0]])}")
     altering = {answer.tip: off for answer in made if (off := _off(answer))}
     if altering:
-        question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest?"
+        question = f"Which changes alter outputs by more than {100 * ROUNDED:g} % of the largest output?"
         offs = [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less in these jobs"]
         yield _line(question, "", ["; ".join(offs[first : first + 3]) for first in range(0, len(offs), 3)])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
@@ -148,6 +148,8 @@ def _brief(answer: Answer, tip: str) -> str:
     of_one = len(answer.gains) == 1 and not answer.alternatives  # of several jobs it is the most that any needs
     prices = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     prices += [part for part in answer.price.split("; ") if of_one and part.startswith("+")][:1]
+    about, timed = answer.gains[0].row.about, any(gain.row.one_off_sides for gain in answer.gains)
+    prices += [f"{about.once} once: not measured"] if about.once == "compiling" and not timed else []
     more = f" ({'; '.join(prices)})" * bool(prices) if answer.kind in ACTS else ", which costs"
     named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
     name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
