@@ -97,7 +97,9 @@ def test_questions_are_answered_with_their_number_or_the_command_that_would_tell
     for of_baseline, answer in ((0.001, [altered]), (0.019, [])):
         equal = {"optimized": {"method": "lossy", "error": 0.02, "baseline_error": of_baseline}}
         page = markdown(run([training("GPTTraining", 0.3, of=tip("a"), equal=equal)]))
-        assert re.findall(r"Which changes alter outputs by more than 0\.1 % of the largest output\? (.*)", page) == answer
+        assert (
+            re.findall(r"Which changes alter outputs by more than 0\.1 % of the largest output\? (.*)", page) == answer
+        )
 
 
 def test_values_of_one_setting_are_one_line_and_one_block_of_code() -> None:

@@ -98,7 +98,11 @@ class Answer:
         names = filter(None, sorted(ways, key=lambda name: (len(name), name)) if is_sweep else ways)
         gains = [(name, gain) for name in names for gain in ways[name].gains if gain.row.pair == first.row.pair]
         unknown = ", ".join(name for name, effect in gains if not effect.mean)
-        known = [(effect.ratio > first.ratio, f"{name}: {effect.ratio:.2f}x") for name, effect in gains if effect.mean]
+        known = [
+            (is_sweep and effect.ratio > first.ratio, f"{name}: {effect.ratio:.2f}x")
+            for name, effect in gains
+            if effect.mean
+        ]
         less, more = (", ".join(words for is_more, words in known if is_more is which) for which in (False, True))
         parts = [less, more and f"more with {more}", f"{unknown} not measured" if unknown and is_sweep else ""]
         return "; ".join(filter(None, parts))

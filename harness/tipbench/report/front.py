@@ -14,17 +14,18 @@ from tipbench.report.markdown import how
 from tipbench.report.measure import Effect
 from tipbench.report.price import (
     COMPILED_MODEL,
-    LIVE_MARGIN,
+    IN_WORKERS,
     NONE_MEASURED,
     NOT_MEASURED,
-    are_tensors_all,
+    OF_THE_PROCESS,
+    memory_change,
     time_factors,
 )
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, short_lines, why_impossible
-from tipbench.report.result import MEMORY_MARGIN, Result
+from tipbench.report.result import Result
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import Claim
-from tipbench.tip.wording import change, job_words, seconds
+from tipbench.tip.wording import job_words, seconds
 
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
@@ -36,7 +37,7 @@ LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 40, 150
 """Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
 tip's page has all."""
 
-DEPRECATED, OF_THE_PROCESS, AS_WORDED = " (deprecated)", " (p)", "as the guide words it"
+DEPRECATED, AS_WORDED = " (deprecated)", "as the guide words it"
 
 GRADES = SURE, LIKELY, VARIES, COSTS = "sure", "likely", "depends", "costs"
 """What the table says of a change, in its order: at 99.5 %, at 95 %, it pays in some jobs alone, it costs."""
@@ -274,25 +275,14 @@ def _time_of(rows: Sequence[Result]) -> str:
 
 def memory_cell(answers: Iterable[Answer]) -> TableCell:
     """How the memory of their jobs changes, from the least to the most: live tensors where these tell it of any."""
-    jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains]
-    changes = sorted(filter(None, (_memory_change(claim, row) for claim, row in jobs)))
-    changes = [each for each in changes if not each[1].endswith((OF_THE_PROCESS, "same"))] or changes
+    jobs = [(answer.claim, gain.row) for answer in answers for gain in answer.gains if gain.state.word != "open"]
+    if any(row.about.one_of == IN_WORKERS and not row.tree_sides for _, row in jobs):
+        return TableCell()  # each job may have another number of workers
+    changes = sorted(filter(None, (memory_change(claim, row) for claim, row in jobs)))
+    changes = [each for each in changes if not each[1].endswith(OF_THE_PROCESS)] or changes
     words = " to ".join(dict.fromkeys(words for _, words in (*changes[:1], *changes[-1:])))
+    words = words.replace(OF_THE_PROCESS, "", words.count(OF_THE_PROCESS) - 1)
     return TableCell(words) if jobs and jobs[0][0] == Claim.LEANER else TableCell(rest=words)
-
-
-def _memory_change(claim: str, row: Result) -> tuple[float, str] | None:
-    """(ratio, words) of live tensors; of all processes where these do not tell it. None if neither is known, or if
-    live tensors alone are, and are the same: of an allocator that says nothing."""
-    live, process = row.memory_sides, row.tree_sides
-    of_process = claim != Claim.LEANER and not are_tensors_all(row)
-    sides, margin = (process, MEMORY_MARGIN) if of_process else (live, LIVE_MARGIN)
-    if not sides or not all(sides):
-        return None
-    ratio = sides[1] / sides[0]
-    if abs(ratio - 1) < margin:
-        return (1.0, "same") if process or row.device == "cuda" else None  # a card's memory is all there is
-    return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 
 def short_condition(when: str) -> str:

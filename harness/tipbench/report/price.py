@@ -22,6 +22,8 @@ PROCESSES = "memory of all processes"
 
 NOT_MEASURED, NONE_MEASURED = f"{PROCESSES} not measured", "none measured"
 
+OF_THE_PROCESS = " (p)"
+
 IN_WORKERS, COMPILED_MODEL = "workers", "compiled model"
 """What only one tip can do: load data in other processes, whose memory is not this process's, or compile a model.
 Weights that are compiled into a program are no tensors: 8 bits seemed to save 96 % of a model."""
@@ -87,6 +89,21 @@ def are_tensors_all(job: Result) -> bool:
     if not live or not all(live) or job.about.one_of in (IN_WORKERS, COMPILED_MODEL):
         return False
     return not process or abs(live[1] - live[0]) >= LIVE_MARGIN * process[0]
+
+
+def memory_change(claim: str, row: Result) -> tuple[float, str] | None:
+    """(ratio, words) of live tensors; of all processes where these do not tell it. None if neither is known, or if
+    live tensors alone are, and are the same: of an allocator that says nothing."""
+    live, process = row.memory_sides, row.tree_sides
+    of_process = claim != Claim.LEANER and not are_tensors_all(row)
+    sides, margin = (process, MEMORY_MARGIN) if of_process else (live, LIVE_MARGIN)
+    if not sides or not all(sides):
+        return None
+    ratio = sides[1] / sides[0]
+    if abs(ratio - 1) < margin:
+        words = f"same{OF_THE_PROCESS * of_process}"
+        return (1.0, words) if process or row.device == "cuda" else None  # a card's memory is all there is
+    return ratio, f"{change(*sides)}{OF_THE_PROCESS * of_process}"
 
 
 def more_memory(live: Sequence[tuple[int, int]], trees: Sequence[tuple[int, int]]) -> list[str]:
