@@ -133,7 +133,8 @@ def how(do: str, workload: str) -> Markup:
     """
     several = "accumulation" if "no_sync" in do else "training" if "init_process_group" in do else "ddp"
     loop = {INFERENCE: "inference", SEVERAL: several}.get(workload, "training")
-    diff = loop_diff(do, loop)
+    infers = workload == INFERENCE or "to infer" in do
+    diff = loop_diff(do, loop).replace("train.py", "infer.py" if infers else "train.py")
     return fence(diff, "diff") if diff else fence(do, "python")
 
 

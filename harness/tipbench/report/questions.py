@@ -140,16 +140,19 @@ def _brief(answer: Answer, tip: str) -> str:
     where, head = WORK_COLUMNS[answer.workload], f"{tip}: " if tip else ""
     if answer.kind == UNCLEAR:
         return f"{head}open in {where}"
+    compiled = [gain.row for gain in answer.gains if gain.row.about.once == "compiling"]
+    is_unknown = compiled and not any(row.one_off_sides for row in compiled)
+    prices = ["compile time not measured"] if is_unknown else []
     if answer.kind not in (*ACTS, DO_NOT):
+        if not 0 < len(answer.gains) <= MOST:
+            return f"{head}{answer.answer} in {where}"
         jobs = ", ".join(f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains)
         answered = "little" if answer.kind == SMALL else answer.answer
-        return f"{head}{answered}: {jobs}" if 0 < len(answer.gains) <= MOST else f"{head}{answer.answer} in {where}"
+        return f"{head}{answered}: {jobs}{''.join(f' ({price})' for price in prices)}"
     lead = answer.ways[0]
     of_one = len(answer.gains) == 1 and not answer.alternatives  # of several jobs it is the most that any needs
-    prices = [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
+    prices += [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
     prices += [part for part in answer.price.split("; ") if of_one and part.startswith("+")][:1]
-    about, timed = answer.gains[0].row.about, any(gain.row.one_off_sides for gain in answer.gains)
-    prices += [f"{about.once} once: not measured"] if about.once == "compiling" and not timed else []
     more = f" ({'; '.join(prices)})" * bool(prices) if answer.kind in ACTS else ", which costs"
     named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
     name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
