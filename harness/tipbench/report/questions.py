@@ -38,7 +38,7 @@ WORK_COLUMNS = {
 """By workload, the head of its column."""
 
 QUESTIONS = {
-    "How many workers? (time to load a batch divided by time of a step; a core each if they decode)": (
+    "How many workers? (time to load a batch divided by the rest of a step; a core each if they decode)": (
         "async-loading",
     ),
     "Which batch size?": ("batch-size", "request-batches"),
@@ -142,7 +142,7 @@ def _brief(answer: Answer, tip: str) -> str:
         return f"{head}open in {where}"
     compiled = [gain.row for gain in answer.gains if gain.row.about.once == "compiling"]
     is_unknown = compiled and not any(row.one_off_sides for row in compiled)
-    prices = ["compile time not measured"] if is_unknown else []
+    prices = ["break-even not measured"] if is_unknown else []
     if answer.kind not in (*ACTS, DO_NOT):
         if not 0 < len(answer.gains) <= MOST:
             return f"{head}{answer.answer} in {where}"
