@@ -29,7 +29,7 @@ TIP = Tip(
         "without_compile_modes": "",
         "without_fused_optimizer": "",
     },
-    once="following all",
+    once="following these",
     mechanism=changes("operations dispatched", operations),
 )
 

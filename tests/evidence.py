@@ -84,7 +84,8 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     for line in lines:
         _take_out(line, gone.get(line.get("pair", ""), set()))
     for line in lines:
-        line.update({"planned": [name for name in line["planned"] if name not in changed]} if "planned" in line else {})
+        if "planned" in line:  # of the header and of each later session
+            line["planned"] = [name for name in line["planned"] if name not in changed]
     if changed:
         print(f"{stored.name} without {len(changed)} pairs that have changed since: {', '.join(sorted(changed))}")
     copy.parent.mkdir(parents=True, exist_ok=True)

@@ -290,10 +290,6 @@ def test_a_claim_of_fewer_failures_is_judged_by_what_was_counted_and_its_time_is
     assert "8 -> 0 trainings that diverge" in row.gain
 
 
-def test_a_claim_of_an_older_version_is_judged_by_time() -> None:
-    assert answer(job("Job", GAIN, tip=tip(claim="avoids a cost"))).kind == "use it"
-
-
 # ---- the price ----
 
 

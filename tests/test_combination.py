@@ -82,3 +82,8 @@ def test_who_leaves_a_combination_next(without: Mapping[str, Result | None], alo
 def test_of_a_combination_that_cannot_be_measured_the_least_leaves() -> None:
     alone = {"a": decided(0.1), "b": decided(0.02), "c": decided(0.4)}
     assert next_combination(("a", "b", "c"), {}, alone) == ("a", "c")
+
+
+@pytest.mark.parametrize(("mean", "words"), [(0.3, "likely faster"), (-0.3, "likely slower"), (0.01, "inconclusive")])
+def test_an_interval_beyond_a_percent_is_not_open(mean: float, words: str) -> None:
+    assert with_speedup(mean).verdict_words == words

@@ -230,3 +230,10 @@ def test_a_stored_trace_of_a_training_step_is_counted(monkeypatch: pytest.Monkey
     assert mechanism.tensor_core_kernels(nothing) == 2
     assert mechanism.copies_to_device(nothing) == {"pageable": 2, "pinned": 0}
     assert mechanism.first_kernels(nothing) == 10
+
+
+def test_kernels_that_multiply_nothing_are_no_products_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of oneDNN 3.13 on a Xeon with AMX: a float32 GELU, a float32 convolution, a product in bfloat16."""
+    kernels = (b"eltwise,jit:avx10_1_512_amx", b"convolution,jit:avx512_core", b"matmul,brg_matmul:avx10_1_512_amx")
+    monkeypatch.setattr(mechanism, "_onednn_log", lambda step: [b"primitive,exec,cpu," + each for each in kernels])
+    assert mechanism.bfloat16_kernels(lambda: None) == 1

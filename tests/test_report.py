@@ -150,7 +150,6 @@ def test_a_gpus_readings_are_by_side_and_what_the_driver_refuses_is_missing() ->
         "memory_mhz": None,
         "celsius": {"baseline": 40, "variant": 40},
         "milliwatts": None,
-        "l2_emptied": False,
     }
 
 

@@ -1088,15 +1088,6 @@ def test_a_pair_that_was_interrupted_is_gone_on_with(machine: FakeMachine, begun
     assert len(machine.commands("build")) == 2 * (4 - len(before.launches))
 
 
-def test_records_that_had_their_memory_before_any_launch_are_gone_on_with(machine: FakeMachine) -> None:
-    """As runs of older versions have them."""
-    *_, whole = machine.run([info()])
-    machine.requests.clear()
-    *_, record = machine.run([info()], begun={whole.name: replace(whole, steps=0, launches=())})
-    assert record.launches == whole.launches
-    assert not machine.commands("measure_memory")
-
-
 @pytest.mark.parametrize(("kind", "tried"), [("killed", True), ("step raised", True), ("not engaged", False)])
 def test_what_need_not_fail_again_is_tried_again_by_a_resumed_run(kind: str, tried: bool) -> None:
     machine, about = three(), info(variants=("optimized", "other"))

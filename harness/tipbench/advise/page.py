@@ -160,7 +160,7 @@ def _rank(item: tuple[str, Result]) -> tuple[bool, float]:
 
 def _tried(name: str, row: Result, outcome: JobOutcome) -> TriedWay:
     way, together = outcome.survey.by_name[name], outcome.together(name)
-    word = UNCLEAR if row.verdict == "inconclusive" else row.verdict
+    word = UNCLEAR if row.verdict_words == "inconclusive" else row.verdict_words
     costs = []
     if row.is_measured:
         costs = [price([row], ()), *(["results change"] if way.changes_numbers else [])]

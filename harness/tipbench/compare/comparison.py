@@ -132,8 +132,8 @@ class Comparison:
             return Cell(MISSING, "not in this run", None)
         if result.is_timed and result.sizes != reference.sizes:
             return Cell(NOT_COMPARABLE, f"other sizes: {_sizes(result)} (not {_sizes(reference)})", result)
-        if result.is_timed and _code(result) != _code(reference):
-            return Cell(NOT_COMPARABLE, f"other code: {_code(result)} (not {_code(reference)})", result)
+        if result.is_timed and result.file != reference.file:
+            return Cell(NOT_COMPARABLE, f"other code: {result.file} (not {reference.file})", result)
         return Cell(result.verdict, "" if result.is_timed else result.reason, result)
 
     def means(self, key: Key) -> list[Mean]:
@@ -166,11 +166,6 @@ def _covers(stopped: Result, reference: Result) -> bool:
     if stopped.is_timed or stopped.tip != reference.tip or stopped.is_measured:
         return False
     return not stopped.pair or (stopped.pair, stopped.device) == (reference.pair, reference.device)
-
-
-def _code(result: Result) -> str:
-    """The file it is written in, and whether a GPU's L2 cache was emptied before every step."""
-    return f"{result.file} cold" if result.cold else result.file
 
 
 def _sizes(result: Result) -> str:

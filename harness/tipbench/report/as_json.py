@@ -42,8 +42,7 @@ pairs: one object for each pair and variant other than the baseline; unknown num
 - reason_code, reason, remedy: why there is no clear answer, the main reason of it as a code (a key of
   `tipbench.tip.reason.SENTENCES`), and what to do about it; "" where there is nothing to say.
 - gpu: null on a CPU, else {"sm_mhz", "memory_mhz", "celsius", "milliwatts"}, each {"baseline", "variant"}, medians of
-  readings at the blocks' ends, or null where the driver did not tell; and "l2_emptied": whether the L2 cache was
-  emptied before every step.
+  readings at the blocks' ends, or null where the driver did not tell.
 
 answers: one object a tip and workload ("Training on a CPU", "Inference on a CPU", "One GPU", "Several processes or
 GPUs", "Other jobs", "Operations alone"), in the order of the page. kind: "use it", "use it if", "depends", "faster
@@ -120,7 +119,7 @@ def _pair(row: Result) -> dict[str, Any]:
         "mechanism": row.mechanism or None,
         "trainings": row.trainings and {"sentence": describe_trainings(row), "table": row.trainings[0].table},
         **fields_of(row, "one_off_s break_even_steps reason_code reason remedy"),
-        "gpu": {**readings, "l2_emptied": row.cold} if readings else None,
+        "gpu": readings or None,
     }
 
 

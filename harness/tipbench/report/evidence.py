@@ -101,8 +101,7 @@ def _gpu(row: Result) -> str:
         sides = row.gpu.get(reading)
         shown = " -> ".join(f"{side / scale:.4g}" for side in sides) if sides else ""
         readings.append(f"{name} {shown} {unit}" if shown else f"{name} unavailable")
-    cache = "emptied before every step" if row.cold else "as the step before had left it"
-    return ", ".join([*readings, f"its L2 cache {cache}"])
+    return ", ".join(readings)
 
 
 def _sizes(rows: Sequence[Result]) -> list[str]:

@@ -133,9 +133,13 @@ def how(do: str, workload: str) -> Markup:
     """
     several = "accumulation" if "no_sync" in do else "training" if "init_process_group" in do else "ddp"
     loop = {INFERENCE: "inference", SEVERAL: several}.get(workload, "training")
-    infers = workload == INFERENCE or "to infer" in do
-    diff = loop_diff(do, loop).replace("train.py", "infer.py" if infers else "train.py")
+    diff = start_line(loop_diff(do, loop), workload)
     return fence(diff, "diff") if diff else fence(do, "python")
+
+
+def start_line(text: str, workload: str) -> str:
+    """A line that starts a job, for a job of this workload."""
+    return text.replace("train.py", "infer.py") if workload == INFERENCE or "to infer" in text else text
 
 
 def strong(foreign: object) -> Markup:

@@ -6,7 +6,6 @@ All that is in them is from the results table, the answers table and the run's o
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import statistics
@@ -34,7 +33,7 @@ from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts, results
 from tipbench.tip.pair import CONTROL, TOGETHER
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
-from tipbench.verdict.rules import AT_MOST, MARGIN
+from tipbench.verdict.rules import AT_MOST
 
 WHOLE_RUN = "the-run"
 """The name of the page that belongs to no tip. No tip's page is called so."""
@@ -250,7 +249,7 @@ def _cells(row: Result) -> dict[str, str | None]:
         "pair": row.pair,
         "scale": ", ".join(filter(None, (row.scale, row.device))),
         "variant": row.variant,
-        "verdict": _verdict(row),
+        "verdict": row.verdict_words,
         "speedup": _speedup(row),
         "truth": None if row.truth is None else f"{row.truth:g}x",
         "step": " -> ".join(seconds(step) for step in steps if step is not None) if None not in steps else None,
@@ -259,13 +258,6 @@ def _cells(row: Result) -> dict[str, str | None]:
         "launches": launches,
         "reason": reason(row),
     }
-
-
-def _verdict(row: Result) -> str:
-    if row.verdict != "inconclusive" or not row.low or not row.high:
-        return "not measured" if row.verdict == "inconclusive" and not row.launches else row.verdict
-    ends = math.log(row.low), math.log(row.high)
-    return "likely faster" if ends[0] > MARGIN else "likely slower" if ends[1] < -MARGIN else row.verdict
 
 
 def _speedup(row: Result) -> str | None:

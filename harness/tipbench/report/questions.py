@@ -22,6 +22,7 @@ from tipbench.report.answer_kinds import (
     USE,
     USE_IF,
 )
+from tipbench.report.markdown import start_line
 from tipbench.report.price import are_tensors_all, time_factors
 from tipbench.suite.loops import PLAIN_START
 from tipbench.tip.pair import Claim, Equal
@@ -91,8 +92,7 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
             for each in answers:
                 lines.append(_brief(each, "" if each.tip == tips[0] else each.tip))
                 if each.kind in ACTS and PLAIN_START in (start := each.ways[0].do) and "\n" not in start:
-                    infers = each.workload == INFERENCE or "to infer" in start
-                    lines.append(f"`{start.replace('train.py', 'infer.py') if infers else start}`")
+                    lines.append(f"`{start_line(start, each.workload)}`")
             yield _line(question, address(answers[0].tip), lines)
         elif possible := tuple(tip for tip in tips if tip not in impossible):
             unknown[question] = possible

@@ -11,6 +11,7 @@ from typing import Any
 from tipbench.records.trainings import Trainings
 from tipbench.tip.pair import CONTROL, Claim, TipText
 from tipbench.tip.reason import Reason
+from tipbench.verdict.rules import MARGIN
 from tipbench.verdict.statistics import Mean
 
 READINGS = ("sm_mhz", "memory_mhz", "celsius", "milliwatts")
@@ -52,8 +53,7 @@ class Result:
         job: of a whole job, its name; pairs of equal job and sizes do the same work.
         sizes: the pair's, as JSON with sorted keys.
         file: where the pair is written.
-        cold: whether a GPU's L2 cache was emptied before every step.
-        work: a digest of code, sizes and `cold`: results of equal key and work are replicates.
+        work: a digest of code, sizes and `flush_l2`: results of equal key and work are replicates.
         verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
         speedup, low, high: time of the baseline over the variant's, with the 95 % interval the verdict rests on.
         launches: behind the speedup.
@@ -86,7 +86,6 @@ class Result:
     job: str
     sizes: str
     file: str
-    cold: bool
     work: str
     verdict: str
     speedup: float | None = None
@@ -160,6 +159,14 @@ class Result:
     def variant_step_s(self) -> float | None:
         """Seconds of a step of the variant: the baseline's over the speedup, so that both agree."""
         return None if self.step_s is None or self.speedup is None else self.step_s / self.speedup
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict, or what the interval of too few launches for one says already."""
+        if self.verdict != "inconclusive" or not self.low or not self.high:
+            return "not measured" if self.verdict == "inconclusive" and not self.launches else self.verdict
+        ends = math.log(self.low), math.log(self.high)
+        return "likely faster" if ends[0] > MARGIN else "likely slower" if ends[1] < -MARGIN else self.verdict
 
     @property
     def one_off_s(self) -> float | None:

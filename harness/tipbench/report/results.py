@@ -88,7 +88,6 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
         job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
         file=info.file,
-        cold=info.flush_l2,
         work=hashlib.sha256(work.encode()).hexdigest()[:16],
         verdict=judgement.verdict,
         speedup=judgement.speedup,

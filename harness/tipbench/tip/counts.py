@@ -272,13 +272,18 @@ def low_precision_outputs(step: Step) -> int:
     return over_modules(step, lambda module, inputs, output: getattr(output, "dtype", None) in low)
 
 
+MULTIPLYING = {b"matmul", b"inner_product", b"convolution", b"deconvolution", b"rnn"}
+"""What oneDNN's log calls the kernels that multiply."""
+
+
 def bfloat16_kernels(step: Step) -> int:
     """Kernels of oneDNN that one warm step runs and that multiply in bfloat16, by oneDNN's own log, which it prints.
 
     A float32 GELU is called "jit:avx10_1_512_amx" on a Xeon with AMX, though it multiplies nothing.
     """
     run = [line.split(b",")[:8] for line in _onednn_log(step)]
-    return sum(b"eltwise" not in fields and any(b"bf16" in each or b"amx" in each for each in fields) for fields in run)
+    products = [fields for fields in run if not MULTIPLYING.isdisjoint(fields)]
+    return sum(any(b"bf16" in each or b"amx" in each for each in fields) for fields in products)
 
 
 def int8_kernels(step: Step) -> int:
