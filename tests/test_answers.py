@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,12 +13,13 @@ import pytest
 from tests.made_up import NO_GPU, both, count, info, measured, realistic, run, tip, trainings, with_table
 from tipbench.records.record import Record
 from tipbench.report import one_liners
-from tipbench.report.answer import Answer, answers, combined_gains
+from tipbench.report.answer import Answer, answers, side_by_side
 from tipbench.report.answer_kinds import KINDS
 from tipbench.report.measure import effects
 from tipbench.report.price import NOT_MEASURED
 from tipbench.report.results import results
-from tipbench.tip.pair import TOGETHER, Claim
+from tipbench.tip.pair import PRECISION, SCALING, TOGETHER, Claim
+from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 
 GAIN, LOSS, NOTHING = 0.3, -0.3, 0.0
@@ -462,12 +464,10 @@ def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() ->
     of_run = results(run([measured(about, brings), job("A", GAIN, task="training")]))
     (made,) = answers(of_run)
     assert made.tip != TOGETHER
-    said = combined_gains(of_run)
-    assert list(said) == [made.workload]
-    assert said[made.workload].startswith("Training 1.35x [1.2")
-    assert said[made.workload].endswith(
-        ", a step 2.00 ms -> + amp 1.10 ms -> + compile-modes 1.48 ms (all but amp 1.81 ms)"
-    )
+    ((_, workload, (words,)),) = side_by_side(of_run)
+    assert workload == made.workload
+    assert words.startswith("Training 1.35x [1.2")
+    assert words.endswith(", 32 samples 2.00 ms -> + amp 1.10 ms -> + compile-modes 1.48 ms (all but amp 1.81 ms)")
 
 
 def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_beside() -> None:
@@ -476,7 +476,21 @@ def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_b
     second = replace(first, pair="Photos", variants=info("Photos", ["optimized", *ways]).variants)
     brings = dict.fromkeys(("optimized", *ways), GAIN)
     of_run = results(run([measured(first, brings), measured(second, brings)]))
-    (said,) = combined_gains(of_run).values()
-    texts, photos = said.split("; ")[:2]
+    ((_, _, (words, *_)),) = side_by_side(of_run)
+    texts, photos = words.split("; ")[:2]
     assert texts.startswith("Text 1.35x [")
     assert photos.startswith("Photos 1.35x [")
+
+
+def test_precisions_and_devices_are_set_side_by_side() -> None:
+    ladder = info("GPTTraining", ["optimized", "tf32"], tip=tip(PRECISION, called="bfloat16"), scale="macro")
+    cores = info("GPTOnTwoCores", tip=tip(SCALING), scale="macro", task="processes")
+    cores = replace(cores, variants=(cores.variants[0], replace(cores.variants[1], settings=ProcessSettings(ranks=2))))
+    mechanism = count("products", 1, optimized=2, tf32=3)
+    made = [measured(ladder, {"optimized": 0.8, "tf32": 0.4}, mechanism=mechanism), measured(cores, {"optimized": 0.5})]
+    of_run = results(run(made))
+    assert not answers(of_run)
+    (*_, (times, counted)), (*_, (scaled,)) = side_by_side(of_run)
+    assert re.fullmatch(r"GPT training, 32 samples 2.00 ms: tf32 1.49x \[.*\], bfloat16 2.23x \[.*\]", times)
+    assert counted == "products: tf32 3; bfloat16 2"
+    assert re.fullmatch(r"GPT on two cores, 32 samples 2.00 ms: 1.65x \[.*\] of 2", scaled)

@@ -22,7 +22,7 @@ from tipbench.machine.activity import Usage
 from tipbench.records.record import PairInfo, Record
 from tipbench.suite.describe import info
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
-from tipbench.tip.pair import CONTROL, TOGETHER
+from tipbench.tip.pair import CONTROL, NO_TIPS
 from tipbench.tip.process import ProcessSettings
 from tipbench.verdict.rules import RULES
 from tipbench.verdict.verdict import judge
@@ -82,7 +82,7 @@ def test_eight_minutes_of_a_card_answer_twenty_tips(monkeypatch: pytest.MonkeyPa
         record.info.tip.id
         for record in records.values()
         if record.launches and any(judged.verdict == "faster" for judged in judge(record, RULES, 16))
-    } - {CONTROL, TOGETHER}
+    } - {CONTROL, *NO_TIPS}
     print(len(answered), sorted(answered))
     assert len(answered) >= 20
     assert machine.now <= 1.1 * BUDGET_S

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.gpu import precision
+from benchmarks.gpu.amp import amp
 from benchmarks.jobs.images import JpegPhotos, UnevenPhotos, jpeg_files
 from benchmarks.jobs.language_model import EPS, language_model
 from tests.test_pairs import one_thread as one_thread  # fixture
 from tipbench.engine.checks import CHECK_SEEDS
+from tipbench.tip.job import Job
 from tipbench.tip.pair import Equal
 from tipbench.worker.outputs import Outputs, Unequal, compare, exact, snapshot
 
@@ -106,3 +110,19 @@ def test_the_language_model_tells_a_gradient_from_rounding(eps: float) -> None:
     refused = contextlib.nullcontext() if eps == EPS else pytest.raises(Unequal, match=r"weight differs by 0\.0")
     with refused:
         compare(Equal.CLOSE, 1e-3, one, other, [])
+
+
+# ---- float8, whose products torch has on a CPU as well -----------------------------------------------
+
+
+def test_a_training_in_float8_learns_what_one_in_bfloat16_does() -> None:
+    def losses(change: Callable[[Job], None]) -> list[float]:
+        torch.manual_seed(0)
+        job = precision.GPTTraining(CPU, for_test=True).job()
+        change(job)
+        return [job.step()[0].item() for _ in range(20)]
+
+    in_16_bits, in_8_bits = losses(amp), losses(precision.float8_layers)
+    assert in_16_bits[-1] < 0.8 * in_16_bits[0]
+    assert in_8_bits != in_16_bits
+    assert in_8_bits[-1] == pytest.approx(in_16_bits[-1], rel=0.01)

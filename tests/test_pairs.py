@@ -33,7 +33,7 @@ from tipbench.suite import describe
 from tipbench.suite.describe import info
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.needs import available_cores, compiler, gpu
-from tipbench.tip.pair import BY_REFERENCE, TOGETHER, Equal, Pair, Tip, Variant, variants
+from tipbench.tip.pair import BY_REFERENCE, NO_TIPS, Equal, Pair, Tip, Variant, variants
 from tipbench.tip.process import ProcessSettings
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import TIERS, Sizes, tier_here
@@ -262,7 +262,7 @@ def test_a_file_is_one_tip(file: Path) -> None:
     assert module.__doc__
     pairs = pair_classes(module)
     assert pairs
-    if module.TIP is not control.TIP and module.TIP.id != TOGETHER:
+    if module.TIP is not control.TIP and module.TIP.id not in NO_TIPS:
         assert module.TIP.guide
         assert "Why people write the baseline" in module.__doc__
         assert "What to expect" in module.__doc__
@@ -439,7 +439,8 @@ def test_the_cache_of_a_gpu_is_emptied_where_memory_is_what_a_step_waits_for() -
     assert not described("control.SmallOperations", "cuda").flush_l2
 
 
-# Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run.
+# Streams, graphs and pinned memory are a GPU's, and what is compiled for one a CPU would not run. Convolutions in
+# float16 take a CPU most of a minute.
 ON_A_GPU_ONLY = {
     "pin-memory.TrainingFromFiles": {"optimized", "waiting"},
     "cuda-graphs.TinyKernels": {"baseline", "optimized", "max_autotune"},
@@ -448,6 +449,7 @@ ON_A_GPU_ONLY = {
     "prefetch.CopyingAhead": {"baseline", "optimized"},
     "no-padding.TransformerEpoch": {"nested_tensor"},
     "no-padding.GPTTraining": {"nested_tensor"},
+    "precision.ResNetTraining": {"float16"},
 }
 
 
@@ -503,9 +505,11 @@ def test_pairs_given_the_cpu_leave_a_machine_s_gpus_alone(
 # ---- streams, on a stand-in that does everything at once -------------------------------------------
 
 IN_TURNS = {
-    name: sorted(here) for name, names in ON_A_GPU_ONLY.items() if (here := names - {"by_hand", "nested_tensor"})
+    name: sorted(here)
+    for name, names in ON_A_GPU_ONLY.items()
+    if (here := names - {"by_hand", "nested_tensor", "float16"})
 }
-"""All but graphs captured by hand, whose replay only a GPU knows, and attention that only a GPU has a kernel for."""
+"""All but graphs captured by hand, whose replay only a GPU knows, and what needs no stream."""
 
 
 class Stream:

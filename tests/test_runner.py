@@ -552,9 +552,9 @@ def test_where_the_way_that_is_asked_for_costs_the_others_are_too(gain: float, c
     assert len(headline_variants(measured(about, {"optimized": gain, "other": 0.0}), FIRST, 2)) == asked
 
 
-@pytest.mark.parametrize(("device", "first"), [("cpu", "amp"), ("cuda", "together")])
+@pytest.mark.parametrize(("device", "first"), [("cpu", "amp"), ("cuda", "precision")])
 def test_on_a_card_comes_first_what_its_owners_ask(device: str, first: str) -> None:
-    pairs = [info("Job", tip=tip(name), scale="macro", device=device) for name in ("x", "together", "amp")]
+    pairs = [info("Job", tip=tip(name), scale="macro", device=device) for name in ("x", "precision", "amp")]
     assert first_of_tips(pairs)[0].tip.id == first
 
 

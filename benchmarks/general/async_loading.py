@@ -17,11 +17,13 @@ The step is some batches in a row, in the midst of an epoch: `jobs/loading.py` s
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from benchmarks.jobs.image_classification import RunSmallNetwork, TrainFromFiles, TrainFromStorage
 from benchmarks.jobs.images import JpegPhotos, RemotePhotos, jpeg_files
@@ -102,6 +104,36 @@ class Decoding(_Decoding):
 
 def share_by_name(worker: int) -> None:
     torch.multiprocessing.set_sharing_strategy("file_system")
+
+
+def open_files(step: Step) -> int:
+    """Tensors that this process has of workers by open files, which have no name any more."""
+    batches = step()
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return sum("/torch_" in line and "(deleted)" in line for line in maps) if batches else 0
+
+
+class SmallTensors(Pair):
+    """Batches of tensors with four numbers each, which a worker hands over one by one."""
+
+    against = "open files, the default"
+    equal = Equal.BITWISE
+    mechanism = falls("tensors handed over by an open file", open_files)
+    seeded = False
+    sizes = Sizes(dict(tensors=64, batches=16), test=dict(tensors=4, batches=2))
+
+    def stretch(self, **loading: Any) -> Step:
+        rows: Any = list(torch.arange(40000.0).view(-1, 4))
+        loading = dict(num_workers=1, persistent_workers=True, collate_fn=list, **loading)
+        loader = DataLoader(rows, self.size["tensors"], **loading)
+        epochs = chain.from_iterable(repeat(loader))
+        return Stretch(partial(next, epochs), self.size["batches"])
+
+    def baseline(self) -> Step:
+        return self.stretch()
+
+    def optimized(self) -> Step:
+        return self.stretch(worker_init_fn=share_by_name)
 
 
 class ShortEpochs(_Decoding):

@@ -126,9 +126,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--out", type=Path, default=Path("advice"), metavar="DIR", help="default: advice")
     command.add_argument("--seed", type=_seed, default=0, metavar="N", help="of inputs, weights and block order")
     command.add_argument("--busy", action="store_true", help="advise although other programs keep the machine busy")
-    command.add_argument(
-        "--resume", type=Path, metavar="DIR", help="continue an advice: type the job and the options that it began with"
-    )
 
     command = commands.add_parser("report", help="render stored runs; without FILE the newest under results/")
     command.set_defaults(command=_report)
@@ -280,7 +277,7 @@ def _advise(options: argparse.Namespace) -> int:
     typed = command.AdviseOptions(options.job, options.out, options.budget, options.seed, options.busy)
     if options.sweep:
         return command.print_sweeps(typed, list(dict.fromkeys(options.sweep)))
-    return command.resume(options.resume, typed) if options.resume else command.begin(typed)
+    return command.begin(typed)
 
 
 def _report(options: argparse.Namespace) -> int:

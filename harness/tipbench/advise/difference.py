@@ -11,12 +11,11 @@ from statistics import median
 from tipbench.advise.folder import read_json
 from tipbench.advise.job_words import PHASE_NAMES
 from tipbench.advise.surveyed import NoJob
-from tipbench.compare.means import difference
 from tipbench.given.diagnosis import NOT_DIAGNOSED, Diagnosis
 from tipbench.records.fields import Number, Seconds
 from tipbench.tip.wording import plural, ratio, seconds
 from tipbench.verdict.rules import MARGIN
-from tipbench.verdict.statistics import student
+from tipbench.verdict.statistics import difference, student
 
 _LEAST = 3
 """Launches of each: fewer show nothing of how far launches are apart."""

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
 from tipbench.advise import page, tuned
 from tipbench.advise.combination import SIDE_WITHOUT, Combination, clear, first_combination, next_combination
-from tipbench.advise.folder import ADVICE_FILE, StoredJob, results_file
+from tipbench.advise.folder import ADVICE_FILE, results_file
 from tipbench.advise.outcome import JobOutcome
 from tipbench.advise.pairs import ALONE_PAIR, results_by_way, write_alone, write_together
 from tipbench.advise.surveyed import NoJob
 from tipbench.engine import run
+from tipbench.given.curve import JobCurve
 from tipbench.given.survey import AS_IT_IS, Survey
 from tipbench.machine.controls import foreign_variables
 from tipbench.machine.limits import memory_bytes
@@ -59,35 +59,39 @@ class Advice:
     Attributes:
         folder: of the advice.
         compiled: folder of what has been compiled, for all parts.
-        job: what the advice is about.
+        survey: of the job as it is.
+        curves: how its rate depends on what can act on it.
         target: absolute FILE:NAME of the job.
+        seed, busy: as in `tipbench.advise.command.AdviseOptions`.
     """
 
     folder: Path
     compiled: Path
-    job: StoredJob
+    survey: Survey
+    curves: Sequence[JobCurve]
     target: str
-
-    @property
-    def survey(self) -> Survey:
-        return self.job.survey
+    seed: int
+    busy: bool
 
     def measure(self, until: float) -> int:
-        """All parts that are not there yet, and the last one that is. until: when the time is over, as `time.monotonic`
-        has it. Raises NoJob where the job itself fails."""
+        """All parts, then the pages, also where it is interrupted, of what there is then. until: when the time is over,
+        as `time.monotonic` has it. Raises NoJob where the job itself fails."""
         budget_s = _left(until)
         kept_s = [0.0 if math.isinf(budget_s) else share * budget_s for share in (1 - OF_ALL, FOR_COMBINATIONS, 0.0)]
-        combination: Combination = ()
+        combination, code = Combination(), 0
         for number, alone_s in enumerate(_left(until) - kept for kept in kept_s):
             if number and (combination or alone_s <= LEAST_S):  # as long as there is nothing to measure together
                 continue
             code = self._alone(max(alone_s, min(LEAST_S, _left(until))))
             if code == 130:
-                return code
+                break
             combination = self._first_combination()
-        if combination and (_left(until) > 0 or any(part.exists() for part in self._parts()[1:])):
+        if combination and _left(until) > 0 and code != 130:
             combination, code = self._together(combination, until)
-        return code if code == 130 else self._concluded(combination)
+        if code == 130 and not results_file(self.folder / ALONE_RUN):
+            return code
+        concluded = self._concluded(combination)
+        return code if code == 130 else concluded
 
     def _alone(self, budget_s: float) -> int:
         return self._measured(
@@ -109,15 +113,14 @@ class Advice:
 
     def _together(self, combination: Combination, until: float) -> tuple[Combination, int]:
         """The last combination that was measured, and the exit code."""
-        whole, alone = self.folder / TOGETHER, self._alone_by_way()
+        alone = self._alone_by_way()
         for number in count(1):
             place, is_one = self._place(number), len(combination) == 1
-            if not place.exists() and (whole.exists() or not self._fits(combination, until)):
+            if not self._fits(combination, until):
                 combination = clear(combination, alone) if number == 1 else combination
-                return combination, self._combined(whole, combination, _left(until), each=False)
+                return combination, self._combined(self.folder / TOGETHER, combination, _left(until), each=False)
             code = self._combined(place, combination, _left(until) * (1.0 if is_one else OF_WHAT_IS_LEFT))
-            is_time = _left(until) > LEAST_S or any(part.exists() for part in self._after(place))
-            if code == 130 or is_one or not is_time:
+            if code == 130 or is_one or _left(until) <= LEAST_S:
                 break
             is_reached = bool(self._results(place))
             fewer = next_combination(combination, self._sides(place), alone) if is_reached else combination
@@ -159,17 +162,11 @@ class Advice:
         """In their order, whether they are there yet or not."""
         return [self.folder / ALONE_RUN, *map(self._place, range(1, len(self.survey.ways) + 1)), self.folder / TOGETHER]
 
-    def _after(self, place: Path) -> list[Path]:
-        parts = self._parts()
-        return parts[parts.index(place) + 1 :]
-
     def _measured(self, place: Path, budget_s: float, write: Callable[[Path], None]) -> int:
-        """Begin the run of a part, or go on with it unless another has begun, to which it has led. Returns the exit
-        code. write: writes the part's pairs into a folder. Raises NoJob."""
-        file, pairs = results_file(place), place / "pairs"
+        """Begin the run of a part, or go on with it. Returns the exit code. write: writes the part's pairs into a
+        folder. Raises NoJob."""
+        pairs = place / "pairs"
         budget_s = 0.0 if math.isinf(budget_s) else max(AT_ONCE_S, budget_s)
-        if file and any(part.exists() for part in self._after(place)):
-            return 0
         write(pairs)
         # Of a tip with two ways one may not apply: the other must not come first in its place.
         urgent = [way for way in self.survey.ways if way.first and not way.why_not]
@@ -177,9 +174,9 @@ class Advice:
             folder=str(pairs),
             results=place,
             device=self.survey.device,
-            seed=self.job.subject.seed,
+            seed=self.seed,
             budget_s=budget_s,
-            given=self.job.subject.words,
+            given=self.survey.name,
             shared=self.compiled,
             side_bytes=self.survey.bytes,
             of_the_shell=foreign_variables(),
@@ -204,7 +201,7 @@ class Advice:
         """What the parts hold about this last combination. Raises NoJob where they hold nothing yet."""
         file = results_file(self.folder / ALONE_RUN)
         if file is None:
-            raise NoJob(f"{self.folder} holds no results yet: continue it with `tipbench advise --resume`")
+            raise NoJob(f"{self.folder} holds no results: give it more time, with --budget")
         alone = store.read(file)[0]
         combinations = [self._sides(part) for part in self._parts()[1:] if part.exists()]
         left_out = {
@@ -217,14 +214,13 @@ class Advice:
         return JobOutcome(
             *(self.survey, alone, combination, confirmed, left_out),
             others=[others for part in self._parts() for others in _others(part)],
-            on_busy=self.job.subject.busy,
-            curves=self.job.curves,
+            on_busy=self.busy,
+            curves=self.curves,
         )
 
     def _concluded(self, combination: Combination) -> int:
         """Write the pages, and print what the advice is. Returns the exit code."""
         outcome = self.outcome(combination)
-        tuned.remove(self.folder)  # of a conclusion from fewer launches
         names, further = combination if outcome.pays else (), tuple(outcome.lossy)[:1]
         if names or further:
             members = [self.survey.by_name[name] for name in names]
@@ -238,7 +234,7 @@ class Advice:
         write_file(self.folder / ADVICE_FILE, json.dumps(asdict(shown), indent=1).encode())
         print("", lines_of("\n".join(page.lines(shown))), "", f"page: {self.folder / 'advice.html'}", sep="\n")
         if outcome.is_open:
-            print(f"more launches: tipbench advise --resume {shlex.quote(str(self.folder))} {self.job.subject.words}")
+            print("more launches: the same command with more time, --budget")
         return int(outcome.is_unreliable)
 
 

@@ -54,12 +54,6 @@ def docstring_line(text: str) -> str:
     return plain(text).replace('"', "'").replace("\\", "/")
 
 
-def remove(folder: Path) -> None:
-    """Remove the files, where they are."""
-    for name in (ENV, PROGRAM, DIFF):
-        (folder / name).unlink(missing_ok=True)
-
-
 def write(
     folder: Path,
     target: str,

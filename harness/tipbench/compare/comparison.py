@@ -136,11 +136,6 @@ class Comparison:
             return Cell(NOT_COMPARABLE, f"other code: {result.file} (not {reference.file})", result)
         return Cell(result.verdict, "" if result.is_timed else result.reason, result)
 
-    def means(self, key: Key) -> list[Mean]:
-        """Of a comparison, the mean of each comparable run that measured it."""
-        means = (self.cells[key][index].mean for index in self.comparable)
-        return [mean for mean in means if mean is not None]
-
     @cached_property
     def called_different(self) -> list[str]:
         """The A/A controls whose identical sides a comparable run called faster or slower, with that run."""

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tipbench.compare.comparison import NOT_COMPARABLE, Comparison
-from tipbench.compare.means import p_of_equal
 from tipbench.report.answer import Answer
 from tipbench.report.answer_kinds import ALONE, DEFAULT, DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, UNCLEAR, USE, USE_IF
-from tipbench.report.result import Key
-from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, discoveries
 
 REVERSES, SOME, COSTS_SOME, ON_JOB, PAYS_ON_ALL, COSTS_ON_ALL, LITTLE_ON_ALL, NOTHING_TO_DO, UNSURE, ON_ONE, NEVER = (
     CONSISTENCIES
@@ -41,19 +38,6 @@ EFFECTS = {
     UNCLEAR: UNSURE,
 }
 """What an answer says alone."""
-
-
-@dataclass(frozen=True)
-class PairAcross:
-    """One comparison across the comparable runs.
-
-    Attributes:
-        p: that they differ by their errors alone; None where fewer than two measured it.
-        differs: whether their means differ, with false discoveries held to 5 % over all comparisons tested.
-    """
-
-    p: float | None
-    differs: bool
 
 
 @dataclass(frozen=True)
@@ -118,14 +102,6 @@ class TipAcross:
     def agreed(self) -> bool:
         """Whether all machines that could tell say the same, and are several."""
         return self.is_decided and len(set(_sure(self.effects))) == 1
-
-
-def pairs_across(comparison: Comparison) -> dict[Key, PairAcross]:
-    """One a comparison, the controls' included, in the order of `Comparison.references`."""
-    means = {key: comparison.means(key) for key in comparison.references}
-    p_of = {key: p_of_equal(of_key) for key, of_key in means.items() if len(of_key) > 1}
-    differs = dict(zip(p_of, discoveries(list(p_of.values()), FALSE_DISCOVERY_RATE), strict=True))
-    return {key: PairAcross(p_of.get(key), differs.get(key, False)) for key in means}
 
 
 def tips(comparison: Comparison) -> list[TipAcross]:

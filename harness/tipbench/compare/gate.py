@@ -8,12 +8,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tipbench.compare.comparison import Cell, Comparison, row_name
-from tipbench.compare.means import difference
 from tipbench.report.result import Key
 from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import plain, plural, ratio
 from tipbench.verdict.rules import AT_MOST, MARGIN
-from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, Mean, discoveries
+from tipbench.verdict.statistics import FALSE_DISCOVERY_RATE, Mean, difference, discoveries
 
 UNJUDGED = {
     "slower": "no comparison has a verdict in both runs",

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from tipbench.compare.comparison import MISSING, Cell, Comparison, row_name
-from tipbench.compare.consistency import REVERSES, MachineAnswer, PairAcross, TipAcross, pairs_across, tips
+from tipbench.compare.consistency import REVERSES, MachineAnswer, TipAcross, tips
 from tipbench.compare.slow import LEAST_NODES, NONE_SLOW, SlowNodes, SlowPart
 from tipbench.records.store import file_name, folder_name
 from tipbench.report.answer_kinds import DEPENDS, DO_NOT, IMPOSSIBLE, SMALL, USE, USE_IF
 from tipbench.report.front import RECIPES, memory_cell, short_condition, table_cell
 from tipbench.report.grade import hardware
 from tipbench.report.markdown import render
-from tipbench.report.result import MEMORY_KINDS, Key
+from tipbench.report.result import MEMORY_KINDS
 from tipbench.tip.pair import Claim
 from tipbench.tip.wording import change, plural, ratio
 
 
 def markdown(comparison: Comparison, slow: SlowNodes = NONE_SLOW) -> str:
     """slow: of a fleet, whose kinds of machine are the columns."""
-    across, by_tip = pairs_across(comparison), tips(comparison)
+    by_tip = tips(comparison)
     decided = [tip for tip in by_tip if tip.is_decided]
     measured = [key for key, cells in comparison.cells.items() if {each.word for each in cells} - {"skipped", MISSING}]
     return render(
@@ -43,7 +43,7 @@ def markdown(comparison: Comparison, slow: SlowNodes = NONE_SLOW) -> str:
         ],
         impossible=[tip.title for tip in by_tip if _is_impossible(tip)],
         unusable=len(comparison.runs) - len(comparison.comparable),
-        pairs=[_pair(comparison, key, across[key]) for key in measured],
+        pairs=[(row_name(key, " "), list(map(_cell, comparison.cells[key]))) for key in measured],
         skipped=[row_name(key, " ") for key in comparison.cells if key not in measured],
         grades=list(_grades(comparison)),
         slow=[(label, list(map(_slow, parts))) for label, parts in slow.kinds.items() if parts],
@@ -95,12 +95,6 @@ def _answer(each: MachineAnswer) -> dict[str, Any]:
     return {
         "words": answer.answer if answer.kind == SMALL else answer.kind, "brings": brings, "is_alike": each.is_alike,
     }  # fmt: skip
-
-
-def _pair(comparison: Comparison, key: Key, across: PairAcross) -> dict[str, Any]:
-    p = "" if across.p is None else "< 0.0001" if across.p < 1e-4 else f"{across.p:.2g}"
-    cells = list(map(_cell, comparison.cells[key]))
-    return {"name": row_name(key, " "), "cells": cells, "differs": across.differs, "p": p}
 
 
 def _cell(cell: Cell) -> dict[str, str]:

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tipbench.errors import UserError
 from tipbench.records import store
 from tipbench.records.fields import MalformedRecord, RunOptions, convert
 from tipbench.records.json_line import dump_line
@@ -17,14 +16,9 @@ from tipbench.records.record import PairInfo, Run
 from tipbench.tip.wording import plain
 
 
-class CannotRun(UserError):
-    """The run cannot begin; the message says why and what to do."""
-
-
 def file_to_continue(results: Path, begun: Run) -> Path | None:
     """The newest file of this machine whose options are those of the run that is to begin, its budget left out; None,
-    with the reason on stderr, where that is of other hardware, versions or controls. Raises CannotRun for a part of
-    an advice, which is one measurement."""
+    with the reason on stderr, where that is of other hardware, versions or controls."""
     for path in newest_first(results / store.folder_name(begun.machine)):
         try:
             stored = store.header(path)
@@ -32,9 +26,6 @@ def file_to_continue(results: Path, begun: Run) -> Path | None:
         except (store.StoreError, MalformedRecord) as error:
             print(f"tipbench: {path} is not continued: {error}", file=sys.stderr)
             continue
-        is_of_advice = bool(begun.options.get("given"))
-        if not is_alike and is_of_advice:
-            raise CannotRun(f"{path} was begun with other options: begin a new advice")
         if not is_alike:
             continue
         then, now = _facts(stored), _facts(begun)
@@ -42,16 +33,14 @@ def file_to_continue(results: Path, begun: Run) -> Path | None:
         if not field:
             return path
         why = f"{path} was begun with {field} {then.get(field, 'not set')}; here it is {now.get(field, 'not set')}"
-        if is_of_advice:
-            raise CannotRun(f"{why}: begin a new advice")
         print(f"tipbench: {plain(why)}, so another file begins", file=sys.stderr)
         return None
     return None
 
 
-def same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> tuple[Run, list[PairInfo]]:
+def same_pairs(stored: Run, here: Sequence[PairInfo]) -> tuple[Run, list[PairInfo]]:
     """(The stored run without the records of pairs that are other ones now, the pairs to measure as the records have
-    them). Raises CannotRun where the pair is of an advice, whose job has changed then."""
+    them)."""
     records = {record.name: record for record in stored.records}
     pairs, changed = [], set()
     for info in here:
@@ -60,8 +49,6 @@ def same_pairs(path: Path, stored: Run, here: Sequence[PairInfo]) -> tuple[Run, 
         if record and dump_line(asdict(replace(info, line=record.info.line))) == dump_line(asdict(record.info)):
             pairs.append(record.info)
             continue
-        if record and stored.options.get("given"):
-            raise CannotRun(f"{path}: {info.name} is another pair now than it was then; begin a new advice")
         changed |= {info.name} if record else set()
         pairs.append(info)
     if changed:

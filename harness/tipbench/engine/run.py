@@ -206,10 +206,8 @@ class OpenRun:
     @property
     def _resume_hint(self) -> str:
         saved, path, options = self._writer.saved, self._writer.path, self._options
-        go_on = "the same command"
-        if options.given:  # the run is a part of an advice: DIR/PART/MACHINE/FILE
-            go_on = f"tipbench advise --resume {shlex.quote(str(path.parents[2]))} {options.given}"
-        return f"{saved} of {len(self._stored.planned)} pairs are safe in {path}\ncontinue with: {go_on}"
+        go_on = "" if options.given else "\ncontinue with: the same command"
+        return f"{saved} of {len(self._stored.planned)} pairs are safe in {path}{go_on}"
 
     def conclude(self) -> int:
         """Say what is still undecided, and where the results are. Returns the exit code."""
@@ -270,7 +268,7 @@ def measure_machine(options: Options) -> tuple[int, Path]:
             for notice in writer.notices:
                 print(f"tipbench: {notice}", file=sys.stderr)
             if file:
-                stored, planned = same_pairs(file, stored, planned)
+                stored, planned = same_pairs(stored, planned)
                 writer.begin_session(begun.started, begun.planned)
                 all_planned = tuple(dict.fromkeys([*stored.planned, *begun.planned]))
                 stored = replace(stored, planned=all_planned, later=(*stored.later, begun.started))

@@ -21,7 +21,7 @@ from tipbench.records.record import LOADING
 from tipbench.suite.describe import unmet
 from tipbench.suite.files import BENCHMARKS, load_module, pair_classes, pair_files
 from tipbench.tip.job import Job, as_it_is
-from tipbench.tip.pair import CONTROL, TOGETHER, code_to_try
+from tipbench.tip.pair import CONTROL, NO_TIPS, code_to_try
 from tipbench.tip.wording import plural, seconds
 
 
@@ -35,7 +35,7 @@ def add_ways(
     for file in pair_files(BENCHMARKS):
         module = load_module(file, BENCHMARKS)
         tip = getattr(module, "TIP", None)
-        if tip is None or tip.id in (CONTROL, TOGETHER):
+        if tip is None or tip.id in (CONTROL, *NO_TIPS):
             continue
         words = job.do if isinstance(job, GivenJob) else {}
         for way in getattr(module, "ON_ANY_JOB", ()):

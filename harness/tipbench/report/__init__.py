@@ -122,7 +122,7 @@ def one_liners(run: Run) -> list[str]:
     made = answers(results(run))
     if len(made) <= _ANSWER_LINES:
         return list(map(_in_a_line, made))
-    page = front(made, {}, str)
+    page = front(made, (), str)
     lines = [plain(_row_in_a_line(row, page.columns)) for row in page.rows]
     lines += [f"{len(page.further)} more stand on the page"] if page.further else []
     for kind in KINDS:

@@ -7,6 +7,7 @@ no better answer than "faster alone".
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +34,8 @@ from tipbench.report.measure import Effect, claim_of, effects
 from tipbench.report.price import NONE_MEASURED, NOT_MEASURED
 from tipbench.report.result import Key, Result
 from tipbench.report.ways import WayEffect, lead_of, name_ways, ways_of
-from tipbench.tip.pair import CONTROL, ONLY, TOGETHER, WITHOUT, Claim
-from tipbench.tip.wording import job_words, seconds, way_words
+from tipbench.tip.pair import CONTROL, NO_TIPS, ONLY, PRECISION, TOGETHER, WITHOUT, Claim
+from tipbench.tip.wording import change, job_words, seconds, way_words
 
 LONG_TRAINING, ENOUGH = 1000, 2
 """Steps of the baseline to a target, and jobs that need them: with fewer, the effect was measured on a toy."""
@@ -114,23 +115,51 @@ class Answer:
 
 
 def answers(rows: Sequence[Result]) -> list[Answer]:
-    """The answers on the tips of a run, controls and what tips bring together left out, in the order of KINDS,
+    """The answers on the tips of a run, controls and NO_TIPS left out, in the order of KINDS,
     then by what they bring; of tips that exclude each other, those that are not to be followed stand behind the one
     that is.
     """
-    return _with_rivals([answer for answer in _all_answers(rows) if answer.tip != TOGETHER])
+    return _with_rivals([answer for answer in _all_answers(rows) if answer.tip not in NO_TIPS])
 
 
-def combined_gains(rows: Sequence[Result]) -> dict[str, str]:
-    """By workload, what tips bring together in its jobs, and which; nothing of a workload that has no such job."""
+def side_by_side(rows: Sequence[Result]) -> list[tuple[str, str, list[str]]]:
+    """(tip, workload, lines) of each of NO_TIPS in each workload that has a job of it which was timed."""
     every = _all_answers(rows)
-    made = [answer for answer in every if answer.tip == TOGETHER and answer.kind != IMPOSSIBLE]
-    costly = {(answer.workload, answer.tip) for answer in every if answer.kind == DO_NOT}
-    return {each.workload: _of_members(each, [tip for where, tip in costly if where == each.workload]) for each in made}
+    shown = []
+    for answer in sorted(
+        (one for one in every if one.tip in NO_TIPS and one.gains), key=lambda one: NO_TIPS.index(one.tip)
+    ):
+        costly = [one.tip for one in every if one.kind == DO_NOT and one.workload == answer.workload]
+        lines = _of_members(answer, costly) if answer.tip == TOGETHER else _of_each_job(answer)
+        shown.append((answer.tip, answer.workload, lines))
+    return shown
 
 
-def _of_members(answer: Answer, costly: Sequence[str]) -> str:
-    """costly: tips that cost in this workload."""
+def _of_each_job(answer: Answer) -> list[str]:
+    """What each way brings, the largest gain last; of several ways also their memory, and what was counted of them."""
+    lines = []
+    for job in answer.gains:
+        gains = [(way.name, gain) for way in answer.ways for gain in way.gains if gain.row.pair == job.row.pair]
+        sides = sorted(((name, gain) for name, gain in gains if gain.mean), key=lambda side: side[1].ratio)
+        brought = [f"{name} {gain.brought}{gain.row.of_ideal}".strip() for name, gain in sides]
+        lines.append(
+            f"{job_words(job.row.pair)}, {_step(job.row)} {seconds(job.row.step_s or 0)}: {', '.join(brought)}"
+        )
+        if answer.tip == PRECISION:
+            memory = [f"{name} {change(*gain.row.memory_sides)}" for name, gain in sides if gain.row.memory_sides]
+            counted = [f"{name} {gain.row.mechanism['optimized']}" for name, gain in sides if gain.row.mechanism]
+            lines += [f"memory: {', '.join(memory)}"] * bool(memory)
+            lines += [f"{job.row.mechanism['what']}: {'; '.join(counted)}"] * bool(counted)
+    return lines
+
+
+def _step(row: Result) -> str:
+    batch = json.loads(row.sizes).get("batch")
+    return f"{batch} samples" if batch else "a step"
+
+
+def _of_members(answer: Answer, costly: Sequence[str]) -> list[str]:
+    """What tips bring together, and the price. costly: tips that cost in this workload."""
     without = way_words(WITHOUT)
     members = {way.name.removeprefix(without): way for way in answer.ways if way.name.startswith(without)}
     of_job = {
@@ -140,14 +169,13 @@ def _of_members(answer: Answer, costly: Sequence[str]) -> str:
     left_out = ", or ".join(f"{name} {way.extreme}" for name, way in members.items() if way.extreme)
     costs = " and ".join(name for name in members if name in costly)
     if costs and not left_out:
-        return (
-            f"{costs} costs in these jobs, and nothing without {'it' if ' and ' not in costs else 'them'} was measured"
-        )
+        them = "them" if " and " in costs else "it"
+        return [f"{costs} costs in these jobs, and nothing without {them} was measured"]
     left_out = left_out or "one of them: not measured" * bool(members)
     jobs = [_step_by_step(answer, gain, names) for gain, names in zip(answer.gains, of_job.values(), strict=True)]
     gains, are_ladders = "; ".join(words for words, _ in jobs), all(is_ladder for _, is_ladder in jobs)
-    price = "" if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else f"; price: {answer.price}"
-    return f"{gains}{f' (without {left_out})' if left_out and not are_ladders else ''}{price}"
+    price = [] if answer.price.startswith((NONE_MEASURED, NOT_MEASURED)) else [f"price: {answer.price}"]
+    return [f"{gains}{f' (without {left_out})' if left_out and not are_ladders else ''}", *price]
 
 
 def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> tuple[str, bool]:
@@ -161,7 +189,7 @@ def _step_by_step(answer: Answer, gain: Effect, names: Sequence[str]) -> tuple[s
     if None in steps or len(steps) != len(added):
         members, added, steps = f"{' + '.join(names)}: ", ["", ""], [steps[0], steps[-1]]
     shown = [f"{more}{seconds(step)}" for more, step in zip(added, steps, strict=True) if step]
-    sides = f", a step {' -> '.join(shown)}" if len(shown) == len(added) else ""
+    sides = f", {_step(gain.row)} {' -> '.join(shown)}" if len(shown) == len(added) else ""
     if not members and (step := timed.get(f"{way_words(WITHOUT)}{names[0]}")):
         sides += f" (all but {names[0]} {seconds(step)})"
     return f"{members}{job_words(pair)} {gain.brought}{sides}", not members

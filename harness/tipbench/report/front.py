@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
@@ -24,7 +24,7 @@ from tipbench.report.price import (
 from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, short_lines, why_impossible
 from tipbench.report.result import Result
 from tipbench.tip.guide import FOREMOST
-from tipbench.tip.pair import Claim
+from tipbench.tip.pair import TOGETHER, Claim
 from tipbench.tip.wording import job_words, seconds
 
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
@@ -111,7 +111,7 @@ class Front:
         little: by what is said of them, tips.
         open, recipes: tips in a line each.
         avoid: ways that cost.
-        together: what tips bring together, a line each.
+        together: what tips bring together, each precision and several devices, a line each.
         impossible: by why they cannot be tried here, tips.
     """
 
@@ -127,12 +127,14 @@ class Front:
     open: tuple[TipLine, ...]
     recipes: tuple[TipLine, ...]
     avoid: tuple[TipLine, ...]
-    together: tuple[str, ...]
+    together: tuple[TipLine, ...]
     impossible: Group
 
 
-def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable[[str], str]) -> Front:
-    """together: as `answer.combined_gains` has it. address: of a tip's page."""
+def front(
+    made: Sequence[Answer], together: Sequence[tuple[str, str, list[str]]], address: Callable[[str], str]
+) -> Front:
+    """together: as `answer.side_by_side` has it. address: of a tip's page."""
     of_tip: dict[str, list[Answer]] = {}
     for answer in made:
         of_tip.setdefault(answer.tip, []).append(answer)
@@ -166,7 +168,10 @@ def front(made: Sequence[Answer], together: Mapping[str, str], address: Callable
             _tip_line(a.title, address(a.tip), a.answer, [*_gains(a.gains), *_price(a, "price")]) for a in recipes
         ),
         avoid=tuple(line for answer in timed for line in _to_avoid(answer, address(answer.tip))),
-        together=tuple(f"{WORK_COLUMNS[workload]}: {words}" for workload, words in together.items()),
+        together=tuple(
+            TipLine(f"{tip}, " * (tip != TOGETHER) + WORK_COLUMNS[workload], address(tip), first, tuple(below))
+            for tip, workload, (first, *below) in together
+        ),
         impossible=_grouped(
             (why_impossible(one.gain), one.tip, address(one.tip)) for one in made if one.kind == IMPOSSIBLE
         ),

@@ -21,7 +21,7 @@ from tipbench.records.fields import LARGEST
 from tipbench.records.record import PHASES, Run
 from tipbench.records.store import Notice
 from tipbench.report import markdown
-from tipbench.report.answer import Answer, answers, combined_gains
+from tipbench.report.answer import Answer, answers, side_by_side
 from tipbench.report.evidence import evidence_lines, reason
 from tipbench.report.figures import sweeps, whole_jobs
 from tipbench.report.figures.drawing import Drawing
@@ -31,7 +31,7 @@ from tipbench.report.html import ANCHORS
 from tipbench.report.machine_words import machine_words, versions
 from tipbench.report.result import MEMORY_KINDS, Result
 from tipbench.report.results import counts, results
-from tipbench.tip.pair import CONTROL, TOGETHER
+from tipbench.tip.pair import CONTROL
 from tipbench.tip.wording import change, plain, plural, ratio, seconds, value
 from tipbench.verdict.rules import AT_MOST
 
@@ -79,7 +79,7 @@ def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: 
 
     of_run = _run(run)
     title = plain(f"What to change in PyTorch code on {machine_words(run.machine)}")
-    page = front(made, combined_gains(rows), lambda tip: address(names[tip]))
+    page = front(made, side_by_side(rows), lambda tip: address(names[tip]))
     first = markdown.render(
         "run.md.j2",
         title=title,
@@ -88,7 +88,6 @@ def pages(run: Run, notices: Sequence[Notice], folder: str | None = None, home: 
         controls=noise(controls),
         notices=[f"{notice.file.name}, line {notice.line}: {notice.text}" for notice in notices],
         folder=folder,
-        together=address(names[TOGETHER]) if TOGETHER in names else "",
         figures=jobs,
         whole_run=address(WHOLE_RUN),
     )

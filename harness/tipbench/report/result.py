@@ -52,6 +52,7 @@ class Result:
         task: of a whole job, what it does: "training", "inference", or "processes" for several at once.
         job: of a whole job, its name; pairs of equal job and sizes do the same work.
         sizes: the pair's, as JSON with sorted keys.
+        ranks: processes of the variant, where they share its work.
         file: where the pair is written.
         work: a digest of code, sizes and `flush_l2`: results of equal key and work are replicates.
         verdict: faster, slower, no difference, at most 3 %, inconclusive, skipped or failed.
@@ -85,6 +86,7 @@ class Result:
     task: str
     job: str
     sizes: str
+    ranks: int
     file: str
     work: str
     verdict: str
@@ -195,6 +197,11 @@ class Result:
         """Bytes of `memory_kind`."""
         kind = self.memory_kind
         return (self.baseline_memory[kind], self.variant_memory[kind]) if kind else None
+
+    @property
+    def of_ideal(self) -> str:
+        """Of several ranks, what their speedup would be if they were as good as so many."""
+        return f" of {self.ranks}" if self.ranks > 1 else ""
 
     @property
     def tree_sides(self) -> tuple[int, int] | None:

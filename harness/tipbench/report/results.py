@@ -87,6 +87,7 @@ def _result(judgement: Judgement, run: Run, sessions: Mapping[str, tuple[Mean, .
         task=info.task,
         job=info.job,
         sizes=json.dumps(info.sizes, sort_keys=True),
+        ranks=next((each.settings.ranks for each in info.variants if each.name == judgement.variant), 1),
         file=info.file,
         work=hashlib.sha256(work.encode()).hexdigest()[:16],
         verdict=judgement.verdict,

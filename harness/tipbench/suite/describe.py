@@ -19,7 +19,7 @@ from tipbench.suite.files import BENCHMARKS, explain, load_module, pair_classes
 from tipbench.suite.source import source_digest
 from tipbench.tip.device import torch_here
 from tipbench.tip.needs import Need, available_cores, gpu, other_device
-from tipbench.tip.pair import TOGETHER, Pair, headline_variant, variants
+from tipbench.tip.pair import NO_TIPS, Pair, headline_variant, variants
 from tipbench.tip.reason import Reason
 from tipbench.tip.sizes import tier_here
 
@@ -52,7 +52,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         needs=tuple(need.text for need in pair.needs),
         why=missing,
         flush_l2=pair.flush_l2 and device == "cuda",
-        worded="" if tip.id == TOGETHER else headline_variant(pair),
+        worded="" if tip.id in NO_TIPS else headline_variant(pair),
         task="processes" if any(variant.settings.ranks > 1 for variant in variants(pair)) else pair.task,
         job=job_label(pair, tip.id),
         truth=dict(pair.truth),

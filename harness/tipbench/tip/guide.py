@@ -23,8 +23,8 @@ that brought 5 % and more in the stored runs, or cost as much; the soonest measu
 others. With each the whole job that decides it soonest, if that is not its file's first."""
 
 FOREMOST_ON_A_CARD = (
-    *("together", "amp", "compile-modes", "cuda-graphs", "channels-last", "fused-optimizer", "sdpa"),
-    *("pin-memory", "async-loading", "cudnn-benchmark", "checkpointing"),
+    *("precision", "together", "amp", "compile-modes", "cuda-graphs", "channels-last", "fused-optimizer"),
+    *("sdpa", "pin-memory", "async-loading", "cudnn-benchmark", "checkpointing"),
 )
 """The same on a GPU: what its owners ask, in that order. What each decides soonest there is not measured yet."""
 

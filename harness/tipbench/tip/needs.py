@@ -148,6 +148,11 @@ def tf32() -> Need:
     return Need("TF32", lambda device: Reason("needs.tf32-gpu") if device == "cuda" and _older_than((8, 0)) else None)
 
 
+def float8_units() -> Need:
+    """GPUs that multiply numbers of 8 bits: NVIDIA's from compute capability 8.9 on."""
+    return Need("float8 units", lambda device: Reason("needs.float8-gpu") if _older_than((8, 9)) else None)
+
+
 def _older_than(lowest: tuple[int, int]) -> bool:
     """Whether a GPU here is of a lower compute capability."""
     import torch

@@ -138,9 +138,12 @@ CONTROL = "control"
 DEFAULT_NOW = "default now"
 """How the status of advice begins that torch follows by itself."""
 
-TOGETHER, WITHOUT, ONLY = "together", "without_", "only_"
-"""Id of what is no tip either: several followed together. Its further variants, named after WITHOUT, leave out one; of
-three the one named after ONLY follows the first alone."""
+TOGETHER, PRECISION, SCALING = NO_TIPS = "together", "precision", "scaling"
+"""Ids of what are no tips either: several followed at once, a job in every precision, and on several devices. All their
+variants are timed from the start, and pages set them side by side, a line a workload."""
+
+WITHOUT, ONLY = "without_", "only_"
+"""How further variants of TOGETHER begin that leave out one tip, or of three follow the first alone."""
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ NEEDS_SENTENCES = {
     "triton-gpu": Sentence("needs GPUs of compute capability 7.0, which are what Triton compiles for", NEWER_GPUS),
     "bfloat16-gpu": Sentence("needs GPUs of compute capability 8.0, which multiply bfloat16", NEWER_GPUS),
     "tf32-gpu": Sentence("needs GPUs of compute capability 8.0, which round to TF32", NEWER_GPUS),
+    "float8-gpu": Sentence("needs GPUs of compute capability 8.9, which multiply float8", NEWER_GPUS),
     "bfloat16-cpu": Sentence(
         "this machine shows no AVX512-BF16 or AMX, without which it would be slower",
         "run on a newer processor, or on a GPU",

@@ -90,6 +90,13 @@ def round_effect(baseline: Sequence[float], optimized: Sequence[float]) -> float
     return math.fsum(map(math.log, baseline)) / len(baseline) - math.fsum(map(math.log, optimized)) / len(optimized)
 
 
+def difference(old: Mean, new: Mean) -> Mean:
+    """new - old, of independent means (Welch), with the degrees of freedom of Welch and Satterthwaite."""
+    variances = old.error**2, new.error**2
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / old.freedom + variances[1] ** 2 / new.freedom)
+    return Mean(new.mean - old.mean, math.sqrt(sum(variances)), freedom)
+
+
 FALSE_DISCOVERY_RATE = 0.05
 """Share of wrong ones that is expected at most among the differences that are claimed of two runs or machines."""
 
