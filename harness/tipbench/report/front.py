@@ -25,7 +25,7 @@ from tipbench.report.questions import WORK_COLUMNS, TipLine, questions, short_li
 from tipbench.report.result import Result
 from tipbench.tip.guide import FOREMOST
 from tipbench.tip.pair import TOGETHER, Claim
-from tipbench.tip.wording import job_words, seconds
+from tipbench.tip.wording import job_words, plural, seconds
 
 RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADIER)
 """Claims about whole trainings, which were counted with the suite: no number of this machine."""
@@ -380,7 +380,7 @@ def _summary(made: Sequence[Answer], rows: Sequence[Row]) -> str:
     parts = [f"{count} {word}" for word, count in counts.items() if count]
     if not tried:
         return "No tip was tried."
-    return f"Of {len(tried)} tips tried, {', '.join(parts)}; others bring little."
+    return f"Of {plural(len(tried), 'tip')} tried, {', '.join(parts) or 'none pays in a job'}; others bring little."
 
 
 def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
