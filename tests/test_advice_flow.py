@@ -32,18 +32,10 @@ class Machine:
     they are gone on with. interrupted: the part in which somebody types Ctrl-C.
     """
 
-    Options = run_file.Options
+    Options, interrupted = run_file.Options, ""
 
-    def __init__(
-        self,
-        gain: Gain,
-        short: Iterable[str] = (),
-        launch_s: float = 5.0,
-        late: Iterable[str] = (),
-        interrupted: str = "",
-    ) -> None:
+    def __init__(self, gain: Gain, short: Iterable[str] = (), launch_s: float = 5.0, late: Iterable[str] = ()) -> None:
         self.gain = gain
-        self.interrupted = interrupted
         self.launch_s = launch_s
         self.short = set(short)
         self.late = set(late)
@@ -219,7 +211,9 @@ def test_a_short_time_leaves_out_no_member(on: Callable[..., Any]) -> None:
 
 
 def test_an_advice_that_is_interrupted_says_what_it_knows(on: Callable[..., Any]) -> None:
-    advice = on(Machine(summed(a=0.3), interrupted="alone"))()
+    machine = Machine(summed(a=0.3))
+    machine.interrupted = "alone"
+    advice = on(machine)()
     assert [(tip["name"], tip["word"]) for tip in advice["tips"][:1]] == [("a", "faster")]
     assert members(advice) == []
 

@@ -216,18 +216,11 @@ def test_gpus_as_the_driver_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
         DeviceGetMigMode=refused,
         DeviceGetComputeMode=lambda _: 3,
     )
-    assert gpu.gpus({}) == [
-        {
-            **{"name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "capability": "9.0"},
-            **{"memory_bytes": 150 << 30},
-            **{"power_limit_w": "denied", "max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "mig": "denied"},
-            **{
-                "application_sm_mhz": "unavailable",
-                "application_memory_mhz": "unavailable",
-                "compute_mode": "exclusive process",
-            },
-        }
-    ]
+    seen = {"max_sm_mhz": 1980, "max_memory_mhz": 3201, "ecc": True, "memory_bytes": 150 << 30, "capability": "9.0"}
+    named = {"name": "NVIDIA H200 \N{REPLACEMENT CHARACTER}", "driver": "580.1", "compute_mode": "exclusive process"}
+    lacking = {"power_limit_w": "denied", "mig": "denied"}
+    lacking |= dict.fromkeys(("application_sm_mhz", "application_memory_mhz"), "unavailable")
+    assert gpu.gpus({}) == [{**seen, **named, **lacking}]
     monkeypatch.setattr(pynvml, "nvmlInit", missing)
     assert gpu.gpus() == "unavailable", "without a driver"
 

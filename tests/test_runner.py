@@ -1250,13 +1250,3 @@ def test_what_a_gpu_reports_is_kept_in_the_blocks_order(machine: FakeMachine, mo
     for launch in machine.measure(info()).launches:
         first, blocks = launch.gpu["sm_mhz"][0], len(launch.variant)
         assert launch.gpu == {"sm_mhz": tuple(range(first, first + blocks)), "celsius": (40,) * blocks}
-
-
-def test_progress_is_shown_before_each_pass_and_never_within_one(machine: FakeMachine) -> None:
-    happened: list[str] = []
-    machine.before = lambda worker, command, arguments: happened.append(command)
-    list(run([info()], machine.start, PLAN, lambda what: happened.append("shown")))
-    passes = [each.split() for each in " ".join(happened).split("shown") if each.strip()]
-    launch = [{"build", "warm"}, {"block"}]
-    assert [set(each) for each in passes[1:]] == [*launch * 4, {"ready"}, {"measure_memory"}]
-    assert passes[0][0] == "results"

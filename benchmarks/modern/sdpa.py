@@ -13,9 +13,11 @@ rounding. Attention weights cannot be looked at any more: they never exist.
 """
 
 import math
+from contextlib import nullcontext
 from functools import partial
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.jobs.language_model import GPT, RunGPT, TrainGPT, causal_attention, gpt_blocks
 from tipbench.tip.words import *
@@ -35,6 +37,7 @@ TIP = Tip(
     against="softmax((query @ key.mT / divisor).masked_fill(later, -inf)) @ value",
     guide=("M1",),
     claim=Claim.FASTER,
+    called="the kernel that torch chooses",
     mechanism=falls("operations dispatched", operations),
     why_not="With short sequences the attention matrix fits into the cache, and there is little to save.",
 )
@@ -64,6 +67,46 @@ def by_hand(job: Job) -> None:
     for block in job.model.blocks:
         later = later_tokens(job.model.positions.num_embeddings, job.device)
         block.attend = partial(handwritten_attention, later=later)  # type: ignore[assignment]
+
+
+class Kernels(Pair):
+    """Causal attention in bfloat16 by the formula, by the kernel that torch chooses, and by two of a GPU."""
+
+    against = "SDPBackend.MATH, torch's own formula"
+    mechanism = falls("attention by formula", lambda step: calls(step, "aten::_scaled_dot_product_attention_math"))
+    needs = (bfloat16(),)
+    equal = Equal.LOSSY
+    tolerance = 1e-2
+    sizes = Sizes(dict(batch=2, heads=8, tokens=512), L=dict(batch=8, tokens=2048), test=dict(batch=1, tokens=32))
+
+    def attention(self, *kernels: SDPBackend, dtype: torch.dtype = torch.bfloat16) -> Step:
+        shape = *self.size.values(), 64
+        inputs = [torch.randn(shape, device=self.device).to(dtype) for _ in range(3)]
+
+        def step() -> torch.Tensor:
+            with sdpa_kernel(list(kernels)) if kernels else nullcontext():
+                return causal_attention(*inputs)
+
+        return step
+
+    def baseline(self) -> Step:
+        return self.attention(SDPBackend.MATH)
+
+    def optimized(self) -> Step:
+        return self.attention()
+
+    @variant
+    @requires(gpu())
+    def efficient(self) -> Step:
+        return self.attention(SDPBackend.EFFICIENT_ATTENTION)
+
+    @variant
+    @requires(gpu())
+    def cudnn(self) -> Step:
+        return self.attention(SDPBackend.CUDNN_ATTENTION)
+
+    def reference(self) -> Step:
+        return self.attention(dtype=torch.float64)
 
 
 class GPTTraining(TrainGPT, untuned=by_hand, apply=sdpa):

@@ -39,7 +39,7 @@ class RunOptions:
         bare: whether the process settings are not controlled.
         folder: where the pairs are; empty for the guides' own.
         budget_s: seconds after which nothing more is started; 0: until all is decided.
-        given: the person's own job that the pairs are about, as `tipbench advise` takes it in a shell.
+        given: the name of the person's own job that the pairs are about.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
