@@ -114,17 +114,17 @@ def open_files(step: Step) -> int:
 
 
 class SmallTensors(Pair):
-    """Batches of tensors with four numbers each, which a worker hands over one by one."""
+    """Batches of tensors with four numbers each, in memory of their own, which a worker hands over one by one."""
 
     against = "open files, the default"
     equal = Equal.BITWISE
     mechanism = falls("tensors handed over by an open file", open_files)
     seeded = False
-    sizes = Sizes(dict(tensors=64, batches=16), test=dict(tensors=4, batches=2))
+    sizes = Sizes(dict(tensors=32, batches=8), test=dict(tensors=4, batches=2))  # a process may open 1,024 files
 
     def stretch(self, **loading: Any) -> Step:
         rows: Any = list(torch.arange(40000.0).view(-1, 4))
-        loading = dict(num_workers=1, persistent_workers=True, collate_fn=list, **loading)
+        loading |= dict(num_workers=1, persistent_workers=True, collate_fn=lambda rows: [row.clone() for row in rows])
         loader = DataLoader(rows, self.size["tensors"], **loading)
         epochs = chain.from_iterable(repeat(loader))
         return Stretch(partial(next, epochs), self.size["batches"])
