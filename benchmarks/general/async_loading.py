@@ -57,7 +57,7 @@ TIP = Tip(
     once="starting the workers",
     one_of="workers",
     mechanism=rises("processes that decode beside the training process", working_children),
-    note="B3 advises 2 to 4 workers a core; DataLoader itself warns of more workers than cores.",
+    note="B3 advises 2 to 4 workers a core, DataLoader warns of that; each tensor of a batch is handed over by itself",
     why_not=(
         "On a CPU, loading needs cores to spare. With as many busy threads in the training step as there are cores, "
         "a worker takes from the step what it gives to the loading, and handing a batch over costs both."
@@ -116,7 +116,7 @@ def open_files(step: Step) -> int:
 class SmallTensors(Pair):
     """Batches of tensors with four numbers each, in memory of their own, which a worker hands over one by one."""
 
-    against = "open files, the default"
+    against, called = "open files, the default", "sharing by name"
     equal = Equal.BITWISE
     mechanism = falls("tensors handed over by an open file", open_files)
     seeded = False
@@ -139,7 +139,7 @@ class SmallTensors(Pair):
 class ShortEpochs(_Decoding):
     """The same in epochs of `batches` batches, each a step, by workers that are started for each or stay."""
 
-    against = "workers started anew in each epoch"
+    against, called = "workers started anew in each epoch", "workers that stay"
     mechanism = falls("worker processes started in an epoch", started_children)
 
     def epoch(self, **loading: Any) -> Step:

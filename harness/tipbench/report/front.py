@@ -247,7 +247,7 @@ def table_cell(answer: Answer) -> TableCell:
     ratios = [gain.ratio for gain in gains]
     low, high = (math.exp(end) for end in means[0].interval())
     first, least, most = _alike(ratios[0], *((min(ratios), max(ratios)) if len(ratios) > 1 else (low, high)))
-    number = f"{least}x to {most}x" if len(ratios) > 1 else f"{first}x"
+    number = f"{least}x to {most}x" if len(ratios) > 1 and least != most else f"{first}x"
     is_one = len(ratios) == 1 and low < high
     in_brackets = [gains[0].row.variant if answer.ways[0].value else f"{least}-{most}" if is_one else ""]
     in_brackets.append("vs compiled" if ", compiled" in answer.against else "")
@@ -319,9 +319,9 @@ def _facts(answer: Answer, pays: Sequence[Answer], has_other_code: bool) -> Iter
     named = lead.gains[0].row.variant if lead.value else lead.name or answer.title
     lines = short_lines(list(_gains(answer.gains)), LONG_LINE)
     yield from (f"With {named}: {line}" if has_other_code else line for line in lines)
-    if answer.against:
-        yield f"Against{of_baseline}: {answer.against}."
-    yield from (f"{price}." for price in _price(answer, f"Price{of_price}"))
+    against = [f"against{of_baseline}: {answer.against}"] if answer.against else []
+    for line in short_lines([*against, *_price(answer, f"price{of_price}")], LONG_LINE):
+        yield f"{line[0].upper()}{line[1:]}."
     yield from (f"{remark[0].upper()}{remark[1:]}." for remark in answer.remarks)
     if answer.rival:
         yield f"In place of it: {answer.rival}. Only one of them can be followed."

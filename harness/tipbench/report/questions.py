@@ -74,8 +74,8 @@ class TipLine:
     below: tuple[str, ...] = ()
 
 
-MOST, LEANER = 3, 0.1
-"""Most jobs that an answer names; and least share of live tensors that a change about time saves, to be named."""
+MOST, LEANER, MOST_BESIDES = 3, 0.1, 6
+"""Most jobs that an answer names; least share of live tensors that a change saves, to be named; and most of these."""
 
 SHORT = 156
 """Most characters of a question and its answer in one line."""
@@ -104,12 +104,14 @@ def questions(made: Sequence[Answer], address: Callable[[str], str]) -> Iterator
         offs = [*(f"{tip}: {off}" for tip, off in altering.items()), "others, recipes aside: less in these jobs"]
         yield _line(question, "", ["; ".join(offs[first : first + 3]) for first in range(0, len(offs), 3)])
     savers = [answer for answer in made if answer.claim == Claim.LEANER and answer.kind in ACTS]
-    besides = {answer.tip: words for answer in made if answer.claim == Claim.FASTER and (words := _leaner(answer))}
+    besides = dict(sorted(filter(None, map(_leaner, made)), key=lambda pair: pair[1]))  # of a tip the largest
+    most = sorted(besides, key=besides.__getitem__, reverse=True)[:MOST_BESIDES]
+    words = ", ".join(f"{tip} -{percent(besides[tip])}" for tip in most)
     if savers:
         yield _line(
             "What saves memory of live tensors, and at what price? (each in a job of its own)",
             address(savers[0].tip),
-            [*map(_saved, savers), *([f"faster besides: {', '.join(besides.values())}"] if besides else [])],
+            [*map(_saved, savers), *([f"faster besides: {words}"] * bool(words))],
         )
     yield from (TipLine("", "", words) for words in short_lines(vain, SHORT))
     if unknown:
@@ -162,7 +164,8 @@ def _brief(answer: Answer, tip: str) -> str:
     few = f" ({pays} of {len(answer.gains)} jobs)" if is_few else ""
     brought = lead.cost if answer.kind == DO_NOT else f"{first.brought} in {job_words(first.row.pair)}{few}"
     brought += "".join(f", but {loss.brought} in {job_words(loss.row.pair)}" for loss in losses)
-    return f"{name}{brought}{others}{more}{f', against {answer.against}' * bool(answer.against)}"
+    against = first.row.about.against if first.row.scale == "macro" else answer.against
+    return f"{name}{brought}{others}{more}{f', against {against}' * bool(against)}"
 
 
 def _off(answer: Answer) -> str:
@@ -177,12 +180,12 @@ def _off(answer: Answer) -> str:
     return f"{percent(max(errors)[0])} in {job_words(max(errors)[1])}" if errors else ""
 
 
-def _leaner(answer: Answer) -> str:
-    """`sdpa -39 %`: how much of live tensors a change that pays in time saves at most; empty if little."""
-    pays = [gain.row for gain in answer.gains if answer.kind in (USE, USE_IF) and gain.state.word == "gain"]
-    rows = filter(are_tensors_all, pays)
-    sides = min((row.memory_sides or (1, 1) for row in rows), key=lambda pair: pair[1] / pair[0], default=(1, 1))
-    return f"{answer.tip} {change(*sides)}" if sides[1] < (1 - LEANER) * sides[0] else ""
+def _leaner(answer: Answer) -> tuple[str, float] | None:
+    """(`sdpa`, 0.39): the largest share of live tensors that a change about time saves where it pays; None: little."""
+    pays = answer.claim == Claim.FASTER and answer.kind in (USE, USE_IF)
+    rows = [gain.row for gain in answer.gains if pays and gain.state.word == "gain" and are_tensors_all(gain.row)]
+    saved = max((1 - sides[1] / sides[0] for row in rows if (sides := row.memory_sides)), default=0.0)
+    return (answer.tip, saved) if saved > LEANER else None
 
 
 def _saved(answer: Answer) -> str:

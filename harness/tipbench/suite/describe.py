@@ -40,7 +40,7 @@ def info(pair: type[Pair], tip: Any, file: Path, root: Path, device: str, tier: 
         needs = tuple(need.text for need in variant.needs)
         listed.append(VariantInfo(variant.name, variant.settings, needs, lacks))
     return PairInfo(
-        tip=replace(tip.texts, against=pair.against or tip.against),
+        tip=replace(tip.texts, against=pair.against or tip.against, called=pair.called or tip.called),
         pair=pair.__name__,
         scale=pair.scale,
         file=str(file.relative_to(root)),

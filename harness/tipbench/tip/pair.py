@@ -218,7 +218,8 @@ class Pair:
     ranks: ClassVar[int] = 1
     """Processes of each side, unless `process_settings` gives it more."""
     against: ClassVar[str] = ""
-    """What its baseline is, if that is another one than `Tip.against` says."""
+    called: ClassVar[str] = ""
+    """What its baseline is, and its headline variant, if they are other ones than `Tip` says."""
     truth: ClassVar[Mapping[str, float]] = {}
     """True speedup by variant (ratio, 1.0: no difference), where it is known because it was planted, such as
     {"optimized": 1.03}. It decides nothing: reports print it beside the verdict, and `tests/calibrate.py` counts."""
