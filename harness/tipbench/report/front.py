@@ -207,7 +207,9 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
     remarks = [f"not with {answer.rival}" for answer in about if answer.rival]
     against = [re.sub(r" \(\w+\)", "", answer.against) for answer in about if answer.one_of == COMPILED_MODEL]
     remarks += [f"measured against {one}" for one in against if one]
-    remarks += [words for answer in about if answer.claim != Claim.LEANER for words in _price(answer, "price")]
+    priced = [answer for answer in about if answer.claim != Claim.LEANER and _price(answer, "")]
+    differ = len({answer.price for answer in priced}) > 1
+    remarks += [_price(answer, "price" + f" in {WORK_COLUMNS[answer.workload]}" * differ)[0] for answer in priced]
     place, remarks = address(first.tip), list(dict.fromkeys(remarks))
     return Row(grade, first.tip, title, place, cells, memory_cell(about), short_condition(when), when, tuple(remarks))
 
