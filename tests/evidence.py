@@ -69,13 +69,13 @@ def main() -> int:
 
 def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) -> None:
     """A copy of a run that tells people to write what the suite says today, as a text of its own day may have turned
-    out to harm. Pairs of other sizes since are not in it, nor are variants that are gone. The page names the run's
-    commit: the code of a pair may have been rewritten since."""
+    out to harm. Pairs of other sizes or with other processes since are not in it, nor are variants that are gone. The
+    page names the run's commit: the code of a pair may have been rewritten since."""
     lines = [json_line.parse_line(line) for line in stored.read_bytes().splitlines()]
     changed, gone = set(), dict[str, set[str]]()
     for info in (line["record"]["info"] for line in lines if line.get("line") == "pair"):
         name = f"{info['tip']['id']}.{info['pair']}"
-        if name in now and info["sizes"] == now[name].sizes:
+        if name in now and info["sizes"] == now[name].sizes and _shares(info) == _shares(asdict(now[name])):
             info["tip"] = asdict(now[name].tip)
             gone[name] = _variants(info) - _variants(asdict(now[name]))
             info["variants"] = [variant for variant in info["variants"] if variant["name"] not in gone[name]]
@@ -91,6 +91,11 @@ def _with_texts_of_today(stored: Path, copy: Path, now: Mapping[str, PairInfo]) 
     copy.parent.mkdir(parents=True, exist_ok=True)
     left = [line for line in lines if line.get("pair") not in changed and _sides(line) != {"baseline"}]
     copy.write_bytes(b"".join(map(json_line.dump_line, left)))
+
+
+def _shares(info: Mapping[str, Any]) -> bool:
+    """Whether the sides of a pair share a process."""
+    return not any(variant["settings"].get("own_process") for variant in info["variants"])
 
 
 def _take_out(line: dict[str, Any], gone: set[str]) -> None:

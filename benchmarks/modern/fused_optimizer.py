@@ -28,7 +28,7 @@ TIP = Tip(
         "for group in optimizer.param_groups: group.update(fused=True, foreach=False)"
     ),
     ways={"foreach": "for group in optimizer.param_groups: group.update(foreach=True, fused=False)"},
-    when="the optimizer is SGD, Adam, AdamW or Adagrad, and no gradients are sparse",
+    when="gradients are dense, and the optimizer is SGD, Adam, AdamW or Adagrad",
     guide=("M3",),
     claim=Claim.FASTER,
     called="fused",

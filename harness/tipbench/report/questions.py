@@ -23,7 +23,7 @@ from tipbench.report.answer_kinds import (
     USE_IF,
 )
 from tipbench.report.markdown import start_line
-from tipbench.report.price import are_tensors_all, time_factors
+from tipbench.report.price import are_tensors_all, price, time_factors
 from tipbench.suite.loops import PLAIN_START
 from tipbench.tip.pair import Claim, Equal
 from tipbench.tip.wording import change, job_words, percent
@@ -142,23 +142,24 @@ def _brief(answer: Answer, tip: str) -> str:
     where, head = WORK_COLUMNS[answer.workload], f"{tip}: " if tip else ""
     if answer.kind == UNCLEAR:
         return f"{head}open in {where}"
-    compiled = [gain.row for gain in answer.gains if gain.row.about.once == "compiling"]
-    is_unknown = compiled and not any(row.one_off_sides for row in compiled)
+    compiled = [gain.row for gain in answer.gains[:1] if gain.row.about.once == "compiling"]
+    is_unknown = any(not row.one_off_sides for row in compiled)
     prices = ["break-even not measured"] if is_unknown else []
     if answer.kind not in (*ACTS, DO_NOT):
         if not 0 < len(answer.gains) <= MOST:
             return f"{head}{answer.answer} in {where}"
         jobs = ", ".join(f"{gain.brought} in {job_words(gain.row.pair)}" for gain in answer.gains)
         answered = "little" if answer.kind == SMALL else answer.answer
-        return f"{head}{answered}: {jobs}{''.join(f' ({price})' for price in prices)}"
-    lead = answer.ways[0]
-    of_one = len(answer.gains) == 1 and not answer.alternatives  # of several jobs it is the most that any needs
-    prices += [part for part in answer.price.split("; ") if "pays after" in part or part.endswith("once")]
-    prices += [part for part in answer.price.split("; ") if of_one and part.startswith("+")][:1]
+        return f"{head}{answered}: {jobs}{''.join(f' ({each})' for each in prices)}"
+    lead, first = answer.ways[0], answer.gains[0]  # which gains if any does
+    is_only = len(answer.gains) == 1 and not answer.alternatives
+    parts = price([first.row], ()).split("; ")
+    prices += [part for part in parts if "pays after" in part or part.endswith("once")]
+    prices += [part for part in parts if is_only and part.startswith("+")][:1]
     more = f" ({'; '.join(prices)})" * bool(prices) if answer.kind in ACTS else ", which costs"
     named = answer.gains[0].row.variant if lead.value else "" if tip else lead.name
     name, others = f"{head}{named}{': ' * bool(named)}", f" ({answer.alternatives})" * bool(answer.alternatives)
-    first, pays = answer.gains[0], sum(gain.state.word == "gain" for gain in answer.gains)  # which gains if any does
+    pays = sum(gain.state.word == "gain" for gain in answer.gains)
     losses = [gain for gain in answer.gains if gain.state.word == "loss" and answer.kind != DO_NOT]
     is_few = 0 < pays < len(answer.gains) - len(losses) and not lead.value
     few = f" ({pays} of {len(answer.gains)} jobs)" if is_few else ""

@@ -147,5 +147,5 @@ def job_words(pair: str) -> str:
 
 def way_words(variant: str) -> str:
     """`max_autotune` as "max-autotune"."""
-    words = {"jemalloc_bare": "jemalloc with nothing set", "in_turn": "one after the other"}
+    words = {"jemalloc_bare": "jemalloc with nothing set", "nothing_set": "processes with nothing set"}
     return words.get(variant, variant if "=" in variant else variant.replace("_", "-"))
