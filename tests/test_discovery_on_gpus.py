@@ -49,7 +49,7 @@ ELSEWHERE = {"cpu": ("runs on cpu, not on cuda", "--device cpu"), "cuda": ("runs
 """(reason, remedy) by the device that a pair or a variant runs on."""
 
 VARIANTS_FOR_CPUS = dict.fromkeys(needing("CPU"), ELSEWHERE["cpu"])
-VARIANTS_FOR_GPUS = needing("1 GPU") - FOR_GPUS
+VARIANTS_FOR_GPUS = {name for name in needing("1 GPU") if name.partition("[")[0] not in FOR_GPUS}
 
 Describe = Callable[..., dict[str, PairInfo]]
 

@@ -34,6 +34,7 @@ pytestmark = [
 NO_FAKE = (
     *("cuda-graphs.SmallBatchTraining[by_hand]", "flex-attention.GPTInference[optimized]"),  # not without a card
     "decode-jpeg.DecodingForACard[on_the_card]",  # torchvision takes a stream of the card
+    *("sdpa.Kernels[efficient]", "sdpa.Kernels[cudnn]"),  # which ask for the card
     "fused-optimizer.ResNetTraining[optimized]",  # of SGD's fused kernel, as there is of AdamW's
     *(f"together.ResNetTraining[{side}]" for side in ("optimized", "without_channels_last", "without_amp")),
     *(f"no-padding.{pair}[nested_tensor]" for pair in ("TransformerEpoch", "GPTTraining")),

@@ -125,7 +125,7 @@ class SmallTensors(Pair):
     def stretch(self, **loading: Any) -> Step:
         rows: Any = list(torch.arange(40000.0).view(-1, 4))
         loading |= dict(num_workers=1, persistent_workers=True, collate_fn=lambda rows: [row.clone() for row in rows])
-        loader = DataLoader(rows, self.size["tensors"], **loading)
+        loader = DataLoader(rows, batch_size=self.size["tensors"], **loading)
         epochs = chain.from_iterable(repeat(loader))
         return Stretch(partial(next, epochs), self.size["batches"])
 

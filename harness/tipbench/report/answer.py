@@ -141,7 +141,8 @@ def _of_each_job(answer: Answer) -> list[str]:
     for job in answer.gains:
         gains = [(way.name, gain) for way in answer.ways for gain in way.gains if gain.row.pair == job.row.pair]
         sides = sorted(((name, gain) for name, gain in gains if gain.mean), key=lambda side: side[1].ratio)
-        brought = [f"{name} {gain.brought}{gain.row.of_ideal}".strip() for name, gain in sides]
+        ideal = {name: f" of {gain.row.ranks}" * (gain.row.ranks > 1) for name, gain in sides}
+        brought = [f"{name} {gain.brought}{ideal[name]}".strip() for name, gain in sides]
         lines.append(
             f"{job_words(job.row.pair)}, {_step(job.row)} {seconds(job.row.step_s or 0)}: {', '.join(brought)}"
         )

@@ -142,8 +142,7 @@ def _brief(answer: Answer, tip: str) -> str:
     where, head = WORK_COLUMNS[answer.workload], f"{tip}: " if tip else ""
     if answer.kind == UNCLEAR:
         return f"{head}open in {where}"
-    compiled = [gain.row for gain in answer.gains[:1] if gain.row.about.once == "compiling"]
-    is_unknown = any(not row.one_off_sides for row in compiled)
+    is_unknown = any(one.row.about.once == "compiling" and not one.row.one_off_sides for one in answer.gains[:1])
     prices = ["break-even not measured"] if is_unknown else []
     if answer.kind not in (*ACTS, DO_NOT):
         if not 0 < len(answer.gains) <= MOST:

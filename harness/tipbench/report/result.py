@@ -199,11 +199,6 @@ class Result:
         return (self.baseline_memory[kind], self.variant_memory[kind]) if kind else None
 
     @property
-    def of_ideal(self) -> str:
-        """Of several ranks, what their speedup would be if they were as good as so many."""
-        return f" of {self.ranks}" if self.ranks > 1 else ""
-
-    @property
     def tree_sides(self) -> tuple[int, int] | None:
         """Bytes of all processes together."""
         sides = self.baseline_memory.get("tree", 0), self.variant_memory.get("tree", 0)
