@@ -33,7 +33,7 @@ RECIPES = (Claim.FEWER_STEPS, Claim.SOONER_AT_TARGET, Claim.BETTER, Claim.STEADI
 _TABLE_ROWS, SHOWN = 15, 4
 """Rows of the table, and of these the changes whose code the page shows; the pages of all others have theirs."""
 
-LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 40, 150
+LONG_CODE, LONG_CONDITION, LONG_LINE = 8, 40, 156
 """Most lines of code, and characters of a condition in a table and of several jobs in a line, that the page shows; the
 tip's page has all."""
 
