@@ -467,7 +467,7 @@ def test_what_tips_bring_together_is_no_answer_and_is_said_with_its_members() ->
     ((_, workload, (words,)),) = side_by_side(of_run)
     assert workload == made.workload
     assert words.startswith("Training 1.35x [1.2")
-    assert words.endswith(", 32 samples in 2.00 ms -> + amp 1.10 ms -> + compile-modes 1.48 ms (all but amp 1.81 ms)")
+    assert words.endswith(", 32 samples 2.00 ms -> + amp 1.10 ms -> + compile-modes 1.48 ms (all but amp 1.81 ms)")
 
 
 def test_jobs_that_follow_other_tips_together_each_name_theirs_and_need_no_tip_beside() -> None:
@@ -491,6 +491,6 @@ def test_precisions_and_devices_are_set_side_by_side() -> None:
     of_run = results(run(made))
     assert not answers(of_run)
     (*_, (times, counted)), (*_, (scaled,)) = side_by_side(of_run)
-    assert re.fullmatch(r"GPT training, 32 samples in 2.00 ms: tf32 1.49x \[.*\], bfloat16 2.23x \[.*\]", times)
+    assert re.fullmatch(r"GPT training, 32 samples 2.00 ms: tf32 1.49x \[.*\], bfloat16 2.23x \[.*\]", times)
     assert counted == "products: tf32 3; bfloat16 2"
-    assert re.fullmatch(r"GPT on two cores, 32 samples in 2.00 ms: 1.65x \[.*\] of 2", scaled)
+    assert re.fullmatch(r"GPT on two cores, 32 samples 2.00 ms: 1.65x \[.*\] of 2", scaled)

@@ -20,7 +20,7 @@ from tipbench.tip.words import *
 
 TIP = Tip(
     id="channels-last",
-    title="Use the channels_last format for vision models",
+    title="Use the channels_last memory format",
     do=(
         "# where .view() raises, of weights and gradients too: .reshape(); no LBFGS; safetensors: .contiguous()\n"
         "model = model.to(memory_format=torch.channels_last)  # before DDP\n"

@@ -156,7 +156,7 @@ def _of_each_job(answer: Answer) -> list[str]:
 
 def _step(row: Result) -> str:
     batch = json.loads(row.sizes).get("batch")
-    return f"{batch} samples in" if batch else "a step"
+    return f"{batch} samples" if batch else "a step"
 
 
 def _of_members(answer: Answer, costly: Sequence[str]) -> list[str]:

@@ -215,12 +215,12 @@ def _row(grade: str, answers: Sequence[Answer], shown: Sequence[str], address: C
 
 
 def _in_brief(row: Row, columns: Sequence[str]) -> tuple[str, str, str]:
-    """The first kind of work in which a change brings something; `no-padding 1.5x`, or `deprecated onednn-graph 1.2x`;
+    """The first kind of work in which a change brings something; `no-padding 1.5x`, or `legacy onednn-graph 1.2x`;
     and the address."""
     cells = list(zip((*columns, "memory"), (*row.cells, row.memory), strict=True))
     where = next((name for name, cell in cells if _number(cell) or cell.rest.startswith("takes")), "memory")
     gain = next(filter(None, (_number(cell) for _, cell in cells)), "")
-    return where, f"{'deprecated ' * (DEPRECATED in row.title)}{row.tip} {gain}".strip(), row.address
+    return where, f"{'legacy ' * (DEPRECATED in row.title)}{row.tip} {gain}".strip(), row.address
 
 
 def _number(cell: TableCell) -> str:
@@ -296,7 +296,7 @@ def short_condition(when: str) -> str:
     """A condition, cut where it is long."""
     if len(when) <= LONG_CONDITION:
         return when
-    return f"{shorten(re.split(r'[:,(]', when)[0], LONG_CONDITION, placeholder='')} ..."
+    return f"{shorten(re.split(r'[:,(;]', when)[0], LONG_CONDITION, placeholder='')} ..."
 
 
 def _change(answers: Sequence[Answer], address: Callable[[str], str]) -> ChangeText:
@@ -341,7 +341,7 @@ def _price(answer: Answer, head: str) -> list[str]:
 
 
 def _tip_line(title: str, address: str, words: str, below: Sequence[str]) -> TipLine:
-    line = short_lines([words, *below], LONG_LINE - len(title))
+    line = short_lines([words, *below], LONG_LINE - 2 - len(title))
     return TipLine(title, address, line[0], tuple(short_lines(line[1:], LONG_LINE)))
 
 
@@ -391,6 +391,6 @@ def _grouped(tips: Iterable[tuple[str, str, str]]) -> Group:
     for words, tip, address in tips:
         by_words.setdefault(words, []).append((tip, address))
     for words, of_words in by_words.items():
-        if len(words) + sum(len(tip) + 2 for tip, _ in of_words) > LONG_LINE:  # without their jobs
+        if len(words) + sum(len(tip) + 4 for tip, _ in of_words) > LONG_LINE:  # without their jobs
             by_words[words] = [(tip.partition(" (")[0], address) for tip, address in of_words]
     return tuple((words, tuple(of_words)) for words, of_words in by_words.items())
